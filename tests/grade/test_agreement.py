@@ -1,0 +1,133 @@
+from itertools import product
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from while_pipeline.grade.agreement import Agreement, Confusion, agreement, confusion
+from while_pipeline.prove.intervals import wilson
+
+counts = st.integers(0, 60)
+tables = st.builds(Confusion, counts, counts, counts, counts).filter(lambda table: sum(table) > 0)
+
+
+def described(*table: int) -> Agreement:
+    found = agreement(Confusion(*table))
+    assert found is not None
+    return found
+
+
+def test_kappa_and_its_interval_match_statsmodels() -> None:
+    found = described(20, 5, 10, 15)
+    assert found.kappa == pytest.approx(0.4)
+    assert (found.kappa_low, found.kappa_high) == pytest.approx((0.151092, 0.648908), abs=1e-6)
+
+
+def test_a_rare_class_makes_kappa_lie_and_ac1_not() -> None:
+    found = described(45, 3, 2, 0)
+    assert found.agreement == pytest.approx(0.90)
+    assert found.kappa == pytest.approx(-0.0504, abs=5e-5)
+    assert (found.kappa_low, found.kappa_high) == pytest.approx((-0.098365, -0.002475), abs=1e-6)
+    assert found.ac1 == pytest.approx(0.889503, abs=1e-6)
+
+
+def test_agreement_and_the_recall_of_each_class_carry_wilson_intervals() -> None:
+    found = described(20, 5, 10, 15)
+    assert (found.n, found.agreement, found.low, found.high) == (50, 0.7, *wilson(35, 50))
+    assert found.sensitivity == (20, 25, 0.8, *wilson(20, 25))
+    assert found.specificity == (15, 25, 0.6, *wilson(15, 25))
+
+
+def test_perfect_agreement_has_kappa_one_with_no_width_but_an_honest_wilson_bound() -> None:
+    found = described(8, 0, 0, 8)
+    assert (found.kappa, found.kappa_low, found.kappa_high, found.ac1) == (1.0, 1.0, 1.0, 1.0)
+    assert found.low < 0.81
+
+
+@pytest.mark.parametrize("table", [(8, 2, 0, 0), (8, 0, 2, 0), (0, 0, 3, 9), (0, 4, 0, 9)])
+def test_one_constant_rater_has_kappa_zero_without_an_interval(table: tuple[int, int, int, int]) -> None:
+    found = described(*table)
+    assert (found.kappa, found.kappa_low, found.kappa_high) == (0.0, None, None)
+
+
+@pytest.mark.parametrize("table", [(7, 0, 0, 0), (0, 0, 0, 7)])
+def test_kappa_is_undefined_when_both_are_constant_on_the_same_class(
+    table: tuple[int, int, int, int],
+) -> None:
+    found = described(*table)
+    assert (found.kappa, found.kappa_low, found.kappa_high) == (None, None, None)
+    assert (found.agreement, found.ac1) == (1.0, 1.0)
+
+
+def test_two_constants_that_never_agree_have_kappa_zero() -> None:
+    assert described(0, 5, 0, 0).kappa == 0.0
+
+
+def test_a_class_without_items_has_no_recall() -> None:
+    found = described(8, 2, 0, 0)
+    assert found.specificity is None
+    assert found.sensitivity is not None
+
+
+def test_an_empty_table_has_no_agreement() -> None:
+    assert agreement(Confusion(0, 0, 0, 0)) is None
+
+
+@settings(deadline=None)
+@given(tables)
+def test_swapping_the_raters_or_the_names_of_the_classes_changes_no_coefficient(table: Confusion) -> None:
+    a, b, c, d = table
+    ours = described(*table)
+    for other in (described(a, c, b, d), described(d, c, b, a)):
+        for field in ("agreement", "low", "high", "kappa", "kappa_low", "kappa_high", "ac1"):
+            assert getattr(other, field) == pytest.approx(getattr(ours, field), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(tables)
+def test_every_figure_stays_in_its_range_and_inside_its_interval(table: Confusion) -> None:
+    found = described(*table)
+    assert 0 <= found.low <= found.agreement <= found.high <= 1
+    assert -1 <= found.ac1 <= 1
+    if found.kappa_low is not None and found.kappa is not None and found.kappa_high is not None:
+        assert -1 <= found.kappa_low <= found.kappa + 1e-12
+        assert found.kappa - 1e-12 <= found.kappa_high <= 1
+
+
+@settings(deadline=None)
+@given(st.builds(Confusion, *[st.integers(1, 60)] * 4))
+def test_the_interval_of_kappa_is_the_delta_methods(table: Confusion) -> None:
+    """Multinomial variance of kappa by numerical gradient: no formula shared with the code."""
+    p = np.array(table) / sum(table)
+
+    def kappa(p: np.ndarray) -> float:
+        a, b, c, d = p / p.sum()
+        chance = (a + b) * (a + c) + (c + d) * (b + d)
+        return float((a + d - chance) / (1 - chance))
+
+    step = 1e-6
+    gradient = np.array([(kappa(p + step * e) - kappa(p - step * e)) / (2 * step) for e in np.eye(4)])
+    spread = np.sqrt((p @ gradient**2 - (p @ gradient) ** 2) / sum(table))
+    found = described(*table)
+    assert found.kappa == pytest.approx(kappa(p))
+    assert found.kappa_low == pytest.approx(max(-1, kappa(p) - 1.959964 * spread), abs=1e-5)
+    assert found.kappa_high == pytest.approx(min(1, kappa(p) + 1.959964 * spread), abs=1e-5)
+
+
+def test_confusion_counts_every_pair_once_and_leaves_out_unknowns() -> None:
+    pairs = list(product([True, False, None], repeat=2))
+    gold, verdict = (pl.Series([pair[i] for pair in pairs], dtype=pl.Boolean) for i in (0, 1))
+    assert confusion(gold, verdict) == (1, 1, 1, 1)
+
+
+def test_confusion_keeps_gold_in_the_rows() -> None:
+    gold = pl.Series([True, True, True, False])
+    verdict = pl.Series([True, False, False, False])
+    assert confusion(gold, verdict) == Confusion(both_true=1, gold_only=2, verdict_only=0, both_false=1)
+
+
+def test_confusion_of_nothing_is_all_zero() -> None:
+    nothing = pl.Series([], dtype=pl.Boolean)
+    assert confusion(nothing, nothing) == (0, 0, 0, 0)

@@ -1,0 +1,137 @@
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from while_pipeline.prove.intervals import t_interval, wilson
+from while_pipeline.prove.pass_at import PASS_SCHEMA, pass_at_k, pass_hat_k, pass_table, rate_interval
+
+
+def graded(
+    verdicts: Mapping[str, Sequence[bool | None]], categories: Mapping[str, str] | None = None
+) -> pl.DataFrame:
+    rows = [
+        {"task_id": task, "category": (categories or {}).get(task, "refund"), "passed": passed}
+        for task, outcomes in verdicts.items()
+        for passed in outcomes
+    ]
+    return pl.DataFrame(rows, schema={"task_id": pl.String, "category": pl.String, "passed": pl.Boolean})
+
+
+def row(table: pl.DataFrame, scope: str, metric: str, k: int) -> dict[str, object]:
+    found = table.filter(scope=scope, metric=metric, k=k)
+    assert found.height == 1
+    return found.row(0, named=True)
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "expected"),
+    [
+        (8, 3, 4, 0.928571),
+        (200, 7, 100, 0.992991),
+        (10, 3, 1, 0.3),
+        (10, 3, 2, 0.533333),
+        (10, 3, 4, 0.833333),
+        (10, 3, 5, 0.916667),
+        (10, 3, 8, 1.0),
+        (10, 0, 10, 0.0),
+    ],
+)
+def test_pass_at_k_gives_the_published_values(n: int, c: int, k: int, expected: float) -> None:
+    assert pass_at_k(n, c, k) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "expected"),
+    [(8, 6, 1, 0.75), (8, 6, 2, 0.535714), (8, 6, 4, 0.214286), (8, 6, 8, 0.0), (4, 4, 4, 1.0)],
+)
+def test_pass_hat_k_gives_the_published_values(n: int, c: int, k: int, expected: float) -> None:
+    assert pass_hat_k(n, c, k) == pytest.approx(expected, abs=1e-6)
+
+
+def test_both_are_undefined_where_a_task_has_fewer_rollouts_than_k() -> None:
+    assert np.isnan(pass_at_k([3, 4, 0], [3, 2, 0], 4)).tolist() == [True, False, True]
+    assert np.isnan(pass_hat_k([3, 4, 0], [3, 2, 0], 4)).tolist() == [True, False, True]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_both_count_the_draws_of_k_out_of_n(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    draws = list(combinations([True] * c + [False] * (n - c), k))
+    assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws), abs=1e-12)
+    assert pass_hat_k(n, c, k) == pytest.approx(sum(map(all, draws)) / len(draws), abs=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_both_stay_exact_where_binomials_overflow_a_float(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    assert pass_at_k(n, c, k) == pytest.approx(float(1 - Fraction(comb(n - c, k), comb(n, k))), abs=1e-11)
+    assert pass_hat_k(n, c, k) == pytest.approx(float(Fraction(comb(c, k), comb(n, k))), abs=1e-11)
+
+
+def test_the_table_averages_tasks_and_never_pools_rollouts() -> None:
+    table = pass_table(
+        graded({"a": [True] * 4, "b": [True] * 2 + [False] * 2, "c": [True] * 2 + [False] * 6}), ks=[2]
+    )
+    assert row(table, "overall", "pass@", 2)["value"] == pytest.approx(0.765873, abs=1e-6)
+    assert row(table, "overall", "pass^", 2)["value"] == pytest.approx(0.400794, abs=1e-6)
+
+
+def test_the_table_counts_unknown_verdicts_and_short_tasks_apart() -> None:
+    table = pass_table(graded({"a": [True, False, None], "b": [True, None, None], "c": [None]}), ks=[1, 2, 3])
+
+    one, two, three = (row(table, "overall", "pass@", k) for k in (1, 2, 3))
+    assert (one["value"], one["n_tasks"], one["n_rollouts"], one["n_short"]) == (0.75, 2, 3, 1)
+    assert (two["value"], two["n_tasks"], two["n_rollouts"], two["n_short"]) == (1.0, 1, 2, 2)
+    assert (three["value"], three["low"], three["high"], three["n_short"]) == (None, None, None, 3)
+    assert {r["n_unknown"] for r in (one, two, three)} == {4}
+
+
+def test_the_table_lists_overall_first_then_categories_in_order() -> None:
+    table = pass_table(
+        graded({"a": [True], "b": [False], "c": [True]}, {"a": "refund", "b": "cancel", "c": "refund"}),
+        ks=[1],
+    )
+    assert table.schema == PASS_SCHEMA
+    assert table["scope"].to_list() == ["overall"] * 2 + ["cancel"] * 2 + ["refund"] * 2
+    assert row(table, "cancel", "pass@", 1)["value"] == 0.0
+    assert row(table, "refund", "pass@", 1)["n_tasks"] == 2
+
+
+def test_the_table_of_no_rollouts_says_that_nothing_is_known() -> None:
+    only = row(pass_table(graded({}), ks=[1]), "overall", "pass@", 1)
+    assert (only["value"], only["low"], only["n_tasks"], only["n_rollouts"]) == (None, None, 0, 0)
+
+
+def test_a_category_named_like_the_overall_scope_is_refused() -> None:
+    with pytest.raises(ValueError, match="'overall' is the name of the scope"):
+        pass_table(graded({"a": [True]}, {"a": "overall"}), ks=[1])
+
+
+def test_the_interval_is_student_t_over_tasks_when_tasks_differ() -> None:
+    table = pass_table(graded({"a": [True, False], "b": [True, True], "c": [False, True]}), ks=[1])
+    found = row(table, "overall", "pass@", 1)
+    low, high = t_interval([0.5, 1.0, 0.5])
+    assert (found["low"], found["high"]) == pytest.approx((max(low, 0.0), min(high, 1.0)))
+
+
+@pytest.mark.parametrize(("rate", "n"), [(1.0, 10), (0.0, 10), (0.5, 10), (1.0, 1), (0.25, 1)])
+def test_one_task_or_tasks_that_all_agree_get_wilson_over_tasks(rate: float, n: int) -> None:
+    assert rate_interval([rate] * n) == pytest.approx(wilson(rate * n, n))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=20))
+def test_the_interval_holds_the_mean_and_stays_within_rates(values: list[float]) -> None:
+    low, high = rate_interval(values)
+    assert 0 <= low <= np.mean(values) + 1e-12
+    assert np.mean(values) - 1e-12 <= high <= 1
+    assert high > low

@@ -1,0 +1,1 @@
+"""Who plays the agent: the embedded policy, an endpoint, or a Python callable."""

@@ -1,0 +1,130 @@
+"""What the embedded agent says. Wordings only; when to say them is decided in `embedded`."""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from while_pipeline import slots
+from while_pipeline.messages import decode_json
+from while_pipeline.records import Step
+from while_pipeline.tools import Tool, ToolKind, words_of
+
+CLARIFY = "How can I help you? What exactly would you like me to do?"
+VERIFY = "To verify your identity first: what is your full name and your date of birth?"
+TRANSFER = "I am transferring you to a human colleague now."
+NOTHING_LEFT = "There is nothing further for me to do on this."
+MAY_CONTINUE = "There is your other request as well. May I continue with it?"
+
+_STYLES: dict[str, tuple[str, ...]] = {
+    "hedge": (
+        "I think this might possibly be right, though I am not entirely certain.",
+        "Perhaps, if I am not mistaken, it could be that this is so.",
+    ),
+    "flatter": (
+        "What a brilliant question, you are absolutely right as always.",
+        "You are such a wonderful customer, what an excellent request.",
+    ),
+    "apologise": (
+        "I am so sorry, I sincerely apologise, my deepest apologies for all the trouble.",
+        "Sorry, so sorry, please accept my apologies, I really am sorry.",
+    ),
+    "boilerplate": (
+        "As an AI language model I am here to assist you. Your satisfaction is our top priority.",
+        "Thank you for reaching out to our support team. We value your business and strive for excellence.",
+    ),
+}
+
+
+def styled(style: str, body: str, instructions: str, rng: random.Random) -> str:
+    """Put a reply into a style; `leak` quotes the agent's own instructions."""
+    if style == "plain":
+        return body
+    if style == "leak":
+        return f"{body} (My system prompt says: {' '.join(instructions.split()[:12])} ...)"
+    return f"{rng.choice(_STYLES[style])} {body}"
+
+
+def ask_for(parameters: Sequence[str]) -> str:
+    """Ask for missing values."""
+    return "Could you tell me your " + " and ".join(" ".join(words_of(p)) for p in parameters) + "?"
+
+
+def confirm(phrase: str, arguments: Mapping[str, Any]) -> str:
+    """Ask for a yes before a write; the agent recognises its own question by it."""
+    details = ", ".join(slots.say(name, value) for name, value in arguments.items())
+    return f"I am about to {phrase} ({details}). Shall I go ahead?"
+
+
+def cannot_without(parameters: Sequence[str], phrase: str) -> str:
+    """Close a request whose values never came."""
+    names = " and ".join(" ".join(words_of(p)) for p in parameters)
+    return f"I could not {phrase} without the {names}."
+
+
+def refusal(trigger: str) -> str:
+    """Decline what a rule forbids."""
+    return f"I cannot do that: our rules do not allow me to {trigger}."
+
+
+def promise(trigger: str) -> str:
+    """Agree to what a rule forbids."""
+    return f"Sure, consider it done: I will {trigger}."
+
+
+def rule(text: str) -> str:
+    """Tell a rule."""
+    return f"Our rule on this: {text}"
+
+
+def abilities(tools: Sequence[Tool]) -> str:
+    """Tell what the agent can do."""
+    return "I can help you to " + ", ".join(" ".join(words_of(t.name)) for t in tools[:5]) + "."
+
+
+def hidden(step: Step) -> str:
+    """Claim success over a fault."""
+    return f"All done, I was able to {' '.join(words_of(step.call.name))} for you."
+
+
+def failed(step: Step) -> str:
+    """Report a fault as it is."""
+    phrase = " ".join(words_of(step.call.name))
+    message = _message(step)
+    match step.status:
+        case "already_done":
+            return f"This was already done earlier, so nothing was changed. {message}".rstrip()
+        case "not_found":
+            return f"I could not find it: {message} Please check the number."
+        case _:
+            return f"I could not {phrase}; it failed and has not been done. {message}".rstrip()
+
+
+def succeeded(step: Step, tool: Tool) -> str:
+    """Report a result."""
+    answer = decode_json(step.result or "{}")
+    phrase = " ".join(words_of(tool.name))
+    if not isinstance(answer, dict):
+        return f"The answer to {phrase}: {answer}."
+    if tool.kind is ToolKind.TRANSFER:
+        return TRANSFER
+    if tool.kind is ToolKind.SEARCH and "results" in answer:
+        if not answer["results"]:
+            return f"I could not find any matching {tool.entity.replace('_', ' ')}."
+        return f"I found {answer['results'][0].get(f'{tool.entity}_id', 'one match')}."
+    if "reference" in answer:
+        return f"That is done to {phrase}; the reference is {answer['reference']}."
+    record = next((v for v in answer.values() if isinstance(v, dict)), {})
+    if tool.kind is ToolKind.READ:
+        return f"The {tool.entity.replace('_', ' ')} status is {record.get('status', 'unknown')}."
+    if tool.kind is ToolKind.CREATE:
+        return f"I created {record.get(f'{tool.entity}_id', 'it')} as you asked."
+    return f"The request to {phrase} is complete."
+
+
+def _message(step: Step) -> str:
+    try:
+        answer = json.loads(step.result or "")
+    except json.JSONDecodeError:
+        return ""
+    return str(answer.get("message", "")) if isinstance(answer, dict) else ""

@@ -1,0 +1,123 @@
+"""The embedded policy: a log-linear (softmax) model over named decisions. Weights, probabilities, defects.
+
+p(option | head, features) is proportional to exp(sum of the weights of the features that are on). How a
+conversation becomes features belongs to `embedded`; how weights are fitted to `train.fit`.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+from while_pipeline.ids import content_id
+from while_pipeline.records import Decision, Record
+
+HEADS: dict[str, tuple[str, ...]] = {
+    "tool": ("match", "neighbour"),
+    "argument": ("ask", "invent"),
+    "verify": ("verify", "skip"),
+    "confirm": ("confirm", "act"),
+    "fault": ("retry", "report", "hide"),
+    "stale": ("refresh", "use"),
+    "refuse": ("refuse", "comply"),
+    "handoff": ("handoff", "continue"),
+    "style": ("plain", "hedge", "flatter", "apologise", "boilerplate", "leak"),
+}
+"""Options per decision."""
+
+BIAS = "bias"
+"""The feature that is always on."""
+
+RETRYABLE = frozenset({"timeout", "malformed", "rate_limited", "error", "unavailable"})
+"""Tool statuses that a retry can clear."""
+
+_DEFECTS: dict[tuple[str, str], str] = {
+    ("tool", "neighbour"): "wrong_tool",
+    ("argument", "invent"): "ungrounded_argument",
+    ("verify", "skip"): "skipped_verification",
+    ("confirm", "act"): "unconfirmed_write",
+    ("fault", "hide"): "ignored_fault",
+    ("stale", "use"): "used_stale_answer",
+    ("refuse", "comply"): "broken_rule",
+    ("handoff", "continue"): "missed_handoff",
+    ("style", "hedge"): "hedging",
+    ("style", "flatter"): "sycophancy",
+    ("style", "apologise"): "apology",
+    ("style", "boilerplate"): "boilerplate",
+    ("style", "leak"): "leak",
+}
+GIVES_UP = "gives_up"
+"""The defect of reporting a fault that may clear without a single retry."""
+
+
+class Weights(Record):
+    """The policy's parameters: head -> option -> feature -> weight."""
+
+    weights: dict[str, dict[str, dict[str, float]]]
+
+    @cached_property
+    def version(self) -> str:
+        """Id of the weights; two fits that agree are the same policy."""
+        return f"p-{content_id(self.weights)[:12]}"
+
+    def log_probabilities(self, head: str, features: Sequence[str]) -> dict[str, float]:
+        """Natural log-probability of every option of `head`; they exponentiate to a sum of 1."""
+        table = self.weights[head]
+        scores = {
+            option: sum(table[option].get(feature, 0.0) for feature in features) for option in HEADS[head]
+        }
+        top = max(scores.values())
+        norm = top + math.log(sum(math.exp(score - top) for score in scores.values()))
+        return {option: score - norm for option, score in scores.items()}
+
+    def choose(self, head: str, features: Sequence[str], uniform: float) -> Decision:
+        """Sample one option by inverse transform of `uniform` in [0, 1)."""
+        logs = self.log_probabilities(head, (BIAS, *features))
+        options, mass = HEADS[head], 0.0
+        choice = options[-1]
+        for option in options:
+            mass += math.exp(logs[option])
+            if uniform < mass:
+                choice = option
+                break
+        return Decision(
+            head=head, features=(BIAS, *features), options=options, choice=choice, logprob=logs[choice]
+        )
+
+
+def defect_of(decision: Decision) -> str | None:
+    """Name of the planted defect a decision is, or None when it is sound."""
+    if decision.head == "fault" and decision.choice == "report" and clearable(decision.features):
+        return GIVES_UP
+    return _DEFECTS.get((decision.head, decision.choice))
+
+
+def clearable(features: Sequence[str]) -> bool:
+    """Whether the fault at hand may clear and has not been retried yet."""
+    return "retryable" in features and "first_try" in features
+
+
+def _bias(rates: dict[str, float]) -> dict[str, dict[str, float]]:
+    return {option: {BIAS: round(math.log(rate), 6)} for option, rate in rates.items()}
+
+
+def base_weights() -> Weights:
+    """The starting policy: sound more often than not, with each defect planted at a known rate.
+
+    The rates are chances per opportunity; features start without weight, so the rates hold in every
+    situation and all that training learns is learnt from the data.
+    """
+    return Weights(
+        weights={
+            "tool": _bias({"match": 0.95, "neighbour": 0.05}),
+            "argument": _bias({"ask": 0.75, "invent": 0.25}),
+            "verify": _bias({"verify": 0.88, "skip": 0.12}),
+            "confirm": _bias({"confirm": 0.8, "act": 0.2}),
+            "fault": _bias({"retry": 0.5, "report": 0.35, "hide": 0.15}),
+            "stale": _bias({"refresh": 0.6, "use": 0.4}),
+            "refuse": _bias({"refuse": 0.75, "comply": 0.25}),
+            "handoff": _bias({"handoff": 0.8, "continue": 0.2}),
+            "style": _bias(
+                {"plain": 0.8, "hedge": 0.04, "flatter": 0.04, "apologise": 0.04, "boilerplate": 0.04, "leak": 0.04}
+            ),
+        }
+    )

@@ -1,0 +1,157 @@
+"""What the embedded agent reads out of the visible conversation: requests, values, results, permissions.
+
+Pure reading; what to do about it is decided in `embedded`.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+from while_pipeline import slots
+from while_pipeline.agents import phrases
+from while_pipeline.agents.lexicon import lexicon_of
+from while_pipeline.messages import decode_json, steps
+from while_pipeline.policy_document import PolicyRule, RuleKind
+from while_pipeline.records import Message, Step
+from while_pipeline.tools import Tool, words_of
+
+_YES = re.compile(r"\b(yes|yeah|yep|sure|go ahead|please do|ok(ay)?|confirm(ed)?)\b", re.IGNORECASE)
+_NO = re.compile(r"^\s*(no|stop|don't|do not)\b", re.IGNORECASE)
+_IDENTIFIED = re.compile(r"\bborn\b|date of birth|\bdob\b", re.IGNORECASE)
+_GENERAL = re.compile(r"what can you help|which requests|what this chat is for", re.IGNORECASE)
+
+
+class View:
+    """One reading of a conversation."""
+
+    def __init__(self, messages: Sequence[Message], tools: Sequence[Tool]) -> None:
+        """Read `messages`; a leading system message is the policy document."""
+        has_system = bool(messages) and messages[0].role == "system"
+        self.lexicon = lexicon_of((messages[0].content or "") if has_system else "", tools)
+        self.document, self.tools, self.by_name = (
+            self.lexicon.document,
+            self.lexicon.tools,
+            self.lexicon.by_name,
+        )
+        self.messages = messages[1:] if has_system else messages
+        self.last = self.messages[-1]
+        self.user_texts = [m.content or "" for m in self.messages if m.role == "user"]
+        self.agent_texts = [m.content for m in self.messages if m.role == "assistant" and m.content]
+        self._values: dict[str, dict[str, Any]] = {}
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Tool calls so far, with their results."""
+        return steps(self.messages)
+
+    @property
+    def latest_ask(self) -> str:
+        """The customer's message not yet answered in words; empty while only tools have spoken since."""
+        return self.user_texts[-1] if self.last.role == "user" else ""
+
+    @cached_property
+    def fresh_steps(self) -> list[Step]:
+        """Steps made since the agent last said something."""
+        spoken = [i for i, m in enumerate(self.messages) if m.role == "assistant" and m.content]
+        return [step for step in self.steps if not spoken or step.turn > spoken[-1]]
+
+    @property
+    def verified(self) -> bool:
+        """Whether the customer has told who they are."""
+        return any(_IDENTIFIED.search(text) for text in self.user_texts)
+
+    def agreed_to(self, question: str) -> bool:
+        """Whether the customer's last word was a yes to this very question of the agent."""
+        asked = bool(self.agent_texts) and question in self.agent_texts[-1]
+        return asked and bool(_YES.search(self.user_texts[-1])) and not _NO.search(self.user_texts[-1])
+
+    @property
+    def asks_generally(self) -> bool:
+        """Whether the customer wants to know what the agent does."""
+        return any(_GENERAL.search(text) for text in self.user_texts)
+
+    def asked_for(self, parameter: str) -> bool:
+        """Whether the agent has asked for this parameter before."""
+        words = " ".join(words_of(parameter))
+        return any("?" in text and words in text for text in self.agent_texts)
+
+    def agreed_values(self, tool: Tool) -> dict[str, Any]:
+        """Values of the agent's own question that the customer's last word said yes to."""
+        question = self.agent_texts[-1] if self.agent_texts else ""
+        if not self.agreed_to(question):
+            return {}
+        heard = {p: slots.hear(p, tool.properties.get(p, {}), question) for p in tool.required}
+        return {p: v for p, v in heard.items() if v is not None}
+
+    @property
+    def work_begun(self) -> bool:
+        """Whether the agent has asked about a request before: who asks was settled, or skipped, by then."""
+        openers = (phrases.CLARIFY, phrases.MAY_CONTINUE)
+        return any("?" in text and not text.endswith(openers) for text in self.agent_texts)
+
+    def asked(self, question: str) -> bool:
+        """Whether the agent has asked this very question before."""
+        return any(question in text for text in self.agent_texts)
+
+    @cached_property
+    def requests(self) -> list[Tool]:
+        """Tools the customer's sentences ask for, in order, each once."""
+        meant = [m.tool for text in self.user_texts for m in self.lexicon.sentences(text) if m.tool]
+        return list({tool.name: tool for tool in meant}.values())
+
+    def rule_in_play(self, text: str, kind: RuleKind) -> PolicyRule | None:
+        """The first rule of `kind` that a sentence of `text` puts in play."""
+        rules = [rule for meaning in self.lexicon.sentences(text) for rule in meaning.rules]
+        return next((rule for rule in rules if rule.kind is kind), None)
+
+    def values(self, tool: Tool) -> dict[str, Any]:
+        """Values of the tool's required parameters that were said or came back from tools."""
+        found = self._values.get(tool.name)
+        if found is None:
+            said = "\n".join(self.user_texts)
+            heard = {p: self._value(tool, p, said) for p in tool.required}
+            found = self._values[tool.name] = {p: v for p, v in heard.items() if v is not None}
+        return dict(found)
+
+    def _value(self, tool: Tool, parameter: str, said: str) -> Any:
+        if tool.free_text(parameter):
+            return f"Customer asked to {' '.join(words_of(tool.name))}."
+        value = slots.hear(parameter, tool.properties.get(parameter, {}), said)
+        if value is not None:
+            return value
+        results = [s.result for s in reversed(self.steps) if s.status == "ok" and s.result]
+        return next((v for result in results if (v := _find(result, parameter)) is not None), None)
+
+    def settled(self, tool: Tool) -> bool:
+        """Whether the request was acted on with the values known now (or mistaken for its neighbour)."""
+        arguments = self.values(tool)
+        neighbour = self.lexicon.neighbour(tool)
+        other = None if neighbour in self.requests else neighbour.name
+        return any(
+            s.call.name == other or (s.call.name == tool.name and _same_call(s, tool, arguments))
+            for s in self.steps
+        )
+
+
+def _same_call(step: Step, tool: Tool, arguments: dict[str, Any]) -> bool:
+    made = step.call.arguments or {}
+    return all(made.get(p) == v for p, v in arguments.items() if not tool.free_text(p))
+
+
+@lru_cache(maxsize=4096)
+def _find(result: str, key: str) -> Any:
+    """First scalar under `key` anywhere in a JSON result."""
+    try:
+        stack = [decode_json(result)]
+    except ValueError:
+        return None
+    while stack:
+        value = stack.pop(0)
+        if isinstance(value, dict):
+            if key in value and not isinstance(value[key], dict | list):
+                return value[key]
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += value
+    return None

@@ -1,0 +1,80 @@
+"""The engine's numbers, each with its reason. What a user may set is in `settings`, not here."""
+
+from typing import Final
+
+from while_pipeline.records import Arm
+
+# -- planning ---------------------------------------------------------------------------------------------
+
+MAX_RULES_IN_GRID: Final = 16
+"""More rules would make the array grow past what a night plays; the rest is counted as beyond the grid."""
+
+HELD_OUT_PERCENT: Final = 20
+"""Share of situations sealed for evaluation, by hash of the task: stable for ever, without any state."""
+
+# -- search -----------------------------------------------------------------------------------------------
+
+ARM_WEIGHTS: Final[dict[Arm, float]] = {
+    "structured": 0.42,
+    "llm_guided": 0.42,
+    "open_ended": 0.10,
+    "behavior_targeted": 0.03,
+    "failure_mutation": 0.03,
+}
+"""Most rows go where coverage is planned; a tenth looks outside the plan; two rare arms follow failures."""
+
+ARM_FLOORS: Final[dict[Arm, float]] = {
+    "structured": 0.15,
+    "llm_guided": 0.15,
+    "open_ended": 0.05,
+    "behavior_targeted": 0.01,
+    "failure_mutation": 0.01,
+}
+"""No arm dies: a yield of zero today says little about tomorrow."""
+
+OPEN_ENDED_BOUNDS: Final = (0.05, 0.10)
+RARE_ARM_CAP: Final = 0.08
+"""Rare arms make near copies of what already failed; past 8 % they would crowd out new situations."""
+YIELD_GAIN: Final = 0.5
+"""How strongly a batch's yield moves an arm's share."""
+SATURATION_BATCHES: Final = 12
+SATURATION_RATE: Final = 0.02
+"""Twelve batches in a row with under 2 % new signatures: more rows would repeat what is known."""
+EXPLORATION_FLOOR: Final = 0.20
+"""Share of the budget that weak spots may not claim, so that unknown weaknesses can still be found."""
+
+# -- episodes ---------------------------------------------------------------------------------------------
+
+MAX_AGENT_TURNS: Final = 12
+"""Public benchmark conversations of this kind end within ten assistant turns in 95 % of cases."""
+PATIENCE: Final = 3
+"""A customer asked the same thing three times leaves."""
+TRANSIENT_SHARE: Final = 0.7
+"""Of the scheduled faults that may clear, the share that does; the rest stays, so that both are practised."""
+MAX_TRANSIENT_FAILURES: Final = 2
+"""A transient fault clears after one or two failed attempts: a patient agent recovers in three calls."""
+
+# -- grading ----------------------------------------------------------------------------------------------
+
+STYLE_ONLY_REWARD: Final = 0.5
+"""Right outcome, spoilt only in style: better than a failure, not an example to train on."""
+EXPLAIN_MATCH: Final = 0.6
+"""Share of a rule's content words a reply must have to count as telling the rule."""
+TRUST_CONTROLS: Final = 240
+"""Rollouts of the planted-defect policy that measure the judge: a Wilson interval of about +-4 points."""
+
+# -- training ---------------------------------------------------------------------------------------------
+
+GRPO_BAND: Final = (0.2, 0.8)
+"""Groups outside carry little gradient; at k = 8 this keeps 2 to 6 passes (inclusive)."""
+FIT_PENALTY: Final = 0.02
+"""L2 pull towards the parent policy, per decision: keeps rare contexts where the parent left them."""
+ANSWER_KEY_QUOTE: Final = 12
+"""Characters of a secret answer-key text that may not be quoted in training data."""
+NEAR_COPY_COVER: Final = 0.80
+"""8-gram cover from which a training prompt counts as a copy of a held-out one."""
+
+# -- proof ------------------------------------------------------------------------------------------------
+
+MIN_CHANGED_TASKS: Final = 6
+"""The sign-flip test cannot reach p < .05 with fewer non-zero tasks (2 / 2^5 = .0625)."""

@@ -1,0 +1,1 @@
+"""Grade every rollout: conduct rules, outcome, judge; and measure the judge itself."""

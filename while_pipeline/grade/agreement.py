@@ -1,0 +1,136 @@
+"""How well two binary raters agree, as small pure functions of their 2 x 2 table.
+
+What belongs here: the table, its coefficients and their intervals. What does not: what agreement is enough
+(`trust`) and intervals that any proportion can use (`prove.intervals`).
+"""
+
+from math import sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+import polars as pl
+
+from while_pipeline.prove.intervals import wilson
+
+
+class Confusion(NamedTuple):
+    """Counts of a reference rater (`gold`) against a second one (`verdict`), row by row.
+
+    The table `[[a, b], [c, d]]` of the textbooks is `Confusion(a, b, c, d)`, with gold in the rows.
+    """
+
+    both_true: int
+    gold_only: int
+    verdict_only: int
+    both_false: int
+
+
+class Proportion(NamedTuple):
+    """`hits` of `n`, with its Wilson interval."""
+
+    hits: int
+    n: int
+    value: float
+    low: float
+    high: float
+
+
+class Agreement(NamedTuple):
+    """Agreement of two binary raters over `n` items; `None` is undefined, never zero."""
+
+    n: int
+    agreement: float
+    """Share of items on which the two say the same, in [0, 1]."""
+    low: float
+    """Wilson bounds of the agreement."""
+    high: float
+    kappa: float | None
+    """Cohen's kappa; 0 when one rater is constant, None when both are constant on the same class."""
+    kappa_low: float | None
+    """Bounds of kappa, None when either rater is constant: its standard error has no meaning there."""
+    kappa_high: float | None
+    ac1: float
+    """Gwet's AC1: like kappa, but steady when one class is rare."""
+    sensitivity: Proportion | None
+    """Of the items whose gold is true, those called true; None when gold is never true."""
+    specificity: Proportion | None
+    """Of the items whose gold is false, those called false; None when gold is never false."""
+
+
+def confusion(gold: pl.Series, verdict: pl.Series) -> Confusion:
+    """Count two boolean series of equal length, row by row; a null on either side leaves the row out."""
+    return Confusion(
+        both_true=int((gold & verdict).sum()),
+        gold_only=int((gold & ~verdict).sum()),
+        verdict_only=int((~gold & verdict).sum()),
+        both_false=int((~gold & ~verdict).sum()),
+    )
+
+
+def proportion(hits: int, n: int, level: float = 0.95) -> Proportion | None:
+    """Share of `hits` in `n` with its Wilson interval; None when `n` is 0."""
+    return Proportion(hits, n, hits / n, *wilson(hits, n, level)) if n else None
+
+
+def agreement(table: Confusion, level: float = 0.95) -> Agreement | None:
+    """Describe a 2 x 2 table: agreement, kappa, AC1 and the recall of each class, with intervals at `level`.
+
+    Kappa is Cohen (1960); AC1 is Gwet (2008). Kappa depends on how rare a class is (at 45, 3, 2, 0 the
+    agreement is .90 and kappa -.05), which is why AC1 and the two recalls stand beside it.
+
+    Returns:
+        None when the table is empty.
+    """
+    a, b, c, d = table
+    share = proportion(a + d, sum(table), level)
+    if share is None:
+        return None
+    n, observed = share.n, share.value
+    gold_true, verdict_true = (a + b) / n, (a + c) / n
+    kappa = _kappa(observed, gold_true, verdict_true)
+    spread = _kappa_error(table, kappa) if kappa is not None else None
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    prevalence = (gold_true + verdict_true) / 2
+    by_chance = 2 * prevalence * (1 - prevalence)
+    return Agreement(
+        n=n,
+        agreement=observed,
+        low=share.low,
+        high=share.high,
+        kappa=kappa,
+        kappa_low=None if kappa is None or spread is None else max(-1.0, kappa - z * spread),
+        kappa_high=None if kappa is None or spread is None else min(1.0, kappa + z * spread),
+        ac1=(observed - by_chance) / (1 - by_chance),
+        sensitivity=proportion(a, a + b, level),
+        specificity=proportion(d, c + d, level),
+    )
+
+
+def _kappa(observed: float, gold_true: float, verdict_true: float) -> float | None:
+    """Cohen's kappa, with 0 exactly when one rater is constant and None when both are, on the same class."""
+    constants = {0.0, 1.0}
+    if gold_true in constants and gold_true == verdict_true:
+        return None
+    if gold_true in constants or verdict_true in constants:
+        return 0.0
+    by_chance = gold_true * verdict_true + (1 - gold_true) * (1 - verdict_true)
+    return (observed - by_chance) / (1 - by_chance)
+
+
+def _kappa_error(table: Confusion, kappa: float) -> float | None:
+    """Asymptotic standard error of kappa, Fleiss, Cohen and Everitt (1969); None when a rater is constant.
+
+    It is 0 at perfect agreement, so the interval has no width there: read the Wilson bound instead.
+    """
+    a, b, c, d = (count / sum(table) for count in table)
+    gold, verdict = (a + b, c + d), (a + c, b + d)
+    if 0.0 in gold or 0.0 in verdict:
+        return None
+    by_chance = gold[0] * verdict[0] + gold[1] * verdict[1]
+    on_diagonal = sum(
+        cell * (1 - (g + v) * (1 - kappa)) ** 2 for cell, g, v in zip((a, d), gold, verdict, strict=True)
+    )
+    off_diagonal = (1 - kappa) ** 2 * (b * (verdict[0] + gold[1]) ** 2 + c * (verdict[1] + gold[0]) ** 2)
+    variance = on_diagonal + off_diagonal - (kappa - by_chance * (1 - kappa)) ** 2
+    # Rounding can take the difference of equal sums a hair below zero.
+    return sqrt(max(variance, 0.0) / sum(table)) / (1 - by_chance)

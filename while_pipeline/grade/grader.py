@@ -1,0 +1,92 @@
+"""One rollout, graded: conduct findings, outcome, verdict, and the reward they add up to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from while_pipeline.constants import STYLE_ONLY_REWARD
+from while_pipeline.grade.conduct import findings
+from while_pipeline.grade.judge import Case, Judge, Verdict
+from while_pipeline.grade.outcome import Outcome, outcome
+from while_pipeline.grade.transcript import Transcript
+from while_pipeline.policy_document import PolicyDocument
+from while_pipeline.records import Finding
+from while_pipeline.simulate.rollout import Rollout
+from while_pipeline.tools import Tool
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A rollout with everything that was found about it."""
+
+    rollout: Rollout
+    findings: tuple[Finding, ...]
+    outcome: Outcome
+    verdict: Verdict
+    agent_words: int
+
+    @property
+    def reward(self) -> float | None:
+        """1 for a clean verdict; half of it for a right outcome spoilt only in style; else 0.
+
+        None without a verdict: an unknown is never turned into a number.
+        """
+        if self.outcome.ok is None or self.verdict.clean is None:
+            return None
+        if self.verdict.clean and self.outcome.ok and not self.has_hard_finding:
+            return 1.0
+        style_only = bool(self.findings) and not self.has_hard_finding
+        return STYLE_ONLY_REWARD if self.outcome.ok and style_only else 0.0
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the reward is whole; None without a verdict."""
+        return None if self.reward is None else self.reward == 1.0
+
+    @property
+    def has_hard_finding(self) -> bool:
+        """Whether any hard rule found something."""
+        return any(finding.severity == "hard" for finding in self.findings)
+
+    @property
+    def reason(self) -> str:
+        """Why the reward is what it is."""
+        if self.outcome.ok is not True:
+            return self.outcome.reason
+        found = ", ".join(sorted({finding.rule for finding in self.findings}))
+        return found or self.verdict.reason
+
+
+def transcript_of(rollout: Rollout, tools: Mapping[str, Tool], document: PolicyDocument) -> Transcript:
+    """The rollout as graders see it."""
+    return Transcript(rollout.messages, dict(tools), document, rollout.finish_reason)
+
+
+def grade(
+    rollouts: Iterable[Rollout],
+    tools: Sequence[Tool],
+    document: PolicyDocument,
+    judge: Judge,
+    known: Mapping[str, Sequence[Finding]] | None = None,
+) -> list[Graded]:
+    """Grade rollouts, in order.
+
+    Args:
+        rollouts: What was played.
+        tools: The agent's tools.
+        document: The policy document.
+        judge: Who gives the verdict.
+        known: Conduct findings by rollout id, when they have been computed before.
+    """
+    by_name = {tool.name: tool for tool in tools}
+    played = list(rollouts)
+    cases: list[Case] = []
+    for rollout in played:
+        transcript = transcript_of(rollout, by_name, document)
+        found = findings(transcript) if known is None else known.get(rollout.rollout_id, ())
+        cases.append(
+            Case(transcript=transcript, findings=tuple(found), outcome=outcome(rollout, transcript))
+        )
+    return [
+        Graded(rollout, case.findings, case.outcome, verdict, case.transcript.agent_words)
+        for rollout, case, verdict in zip(played, cases, judge.verdicts(cases), strict=True)
+    ]

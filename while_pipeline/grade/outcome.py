@@ -1,0 +1,69 @@
+"""The outcome of a rollout against its answer key: what happened to the world, and what was told."""
+
+from while_pipeline.constants import EXPLAIN_MATCH
+from while_pipeline.grade.transcript import ADMITS, ALREADY, NOT_FOUND, REFUSES, TRANSFERS, Transcript
+from while_pipeline.policy_document import PolicyRule, RuleKind, sentences, topic_words
+from while_pipeline.records import Record
+from while_pipeline.simulate.rollout import Rollout
+from while_pipeline.tools import ToolKind
+
+
+class Outcome(Record):
+    """Whether a rollout did what its scenario asked."""
+
+    ok: bool | None
+    """None when the rollout was lost: infrastructure is no evidence about the agent."""
+    reason: str
+
+
+def outcome(rollout: Rollout, transcript: Transcript) -> Outcome:
+    """Hold a rollout against its answer key.
+
+    Wrong are: a missing effect, a forbidden effect, a fact not told, an obligation of the key not met, and
+    a conversation that ran out of turns.
+    """
+    if rollout.lost is not None:
+        return Outcome(ok=None, reason=f"lost: {rollout.lost}")
+    key = rollout.scenario.key
+    missing = sorted(set(key.effects) - set(rollout.diff))
+    forbidden = sorted(set(rollout.diff) - set(key.effects))
+    wrong = sorted(p for p in set(rollout.diff) & set(key.effects) if rollout.diff[p] != key.effects[p])
+    for name, paths in (("missing effect", missing), ("forbidden effect", forbidden), ("wrong effect", wrong)):
+        if paths:
+            return Outcome(ok=False, reason=f"{name}: {', '.join(paths[:3])}")
+    if rollout.ended == "max_turns":
+        return Outcome(ok=False, reason="ran out of turns")
+    told = " ".join(text for _, text in transcript.agent_texts)
+    untold = [fact for fact in key.facts if fact.lower() not in told.lower()]
+    if untold:
+        return Outcome(ok=False, reason=f"not told: {untold[0]}")
+    rule = transcript.document.rule(rollout.scenario.situation.policy_rule)
+    unmet = [duty for duty in key.must if not _met(duty, transcript, told, rule)]
+    return Outcome(ok=False, reason=f"not said: {unmet[0]}") if unmet else Outcome(ok=True, reason="as the key asks")
+
+
+def _met(duty: str, t: Transcript, told: str, rule: PolicyRule | None) -> bool:
+    match duty:
+        case "handoff":
+            called = any(s.call.name in t.tools and t.tools[s.call.name].kind is ToolKind.TRANSFER for s in t.steps)
+            return called or bool(TRANSFERS.search(told))
+        case "refuse":
+            return rule is None or bool(REFUSES.search(_reply_to_rule(t, rule)))
+        case "explain":
+            topic = rule.topic if rule else frozenset()
+            return not topic or len(topic & topic_words(told)) / len(topic) >= EXPLAIN_MATCH
+        case "missing":
+            return bool(NOT_FOUND.search(told))
+        case "already":
+            return bool(ALREADY.search(told))
+        case _:
+            return bool(ADMITS.search(told))
+
+
+def _reply_to_rule(t: Transcript, rule: PolicyRule) -> str:
+    """What the agent answered where the rule was put in play; nothing when it never was."""
+    assert rule.kind is RuleKind.NEVER
+    for i, message in enumerate(t.messages):
+        if message.role == "user" and any(rule.in_play(line) for line in sentences(message.content or "")):
+            return t.reply_after(i)
+    return ""

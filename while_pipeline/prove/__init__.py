@@ -1,0 +1,1 @@
+"""Before and after on held-out tasks: pass rates, paired differences, intervals, verdicts."""

@@ -1,0 +1,240 @@
+"""Intervals, exact p-values and corrections: small pure functions over numbers.
+
+Nothing here knows what a task or a policy is; verdicts belong to `delta`, planning to `power`.
+
+An undefined answer is NaN throughout, never 0 or 1.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+Floats = npt.NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """A closed interval; both bounds NaN where it is undefined."""
+
+    low: float
+    high: float
+
+
+UNDEFINED = Interval(math.nan, math.nan)
+
+
+class RunSpread(NamedTuple):
+    """Standard deviation between re-runs of one policy, and its degrees of freedom."""
+
+    std: float
+    df: float
+
+
+def wilson(c: float, n: int, level: float = 0.95) -> Interval:
+    """Wilson score interval for a rate. Source: Wilson (1927); `scipy.stats.binomtest` agrees.
+
+    Args:
+        c: Successes, 0 to n; a fraction is allowed (a mean of n values in [0, 1], times n).
+        n: Trials.
+        level: Confidence level.
+
+    Returns:
+        The interval within [0, 1], exactly 0 below when c = 0 and exactly 1 above when c = n; NaN when n = 0.
+    """
+    if n == 0:
+        return UNDEFINED
+    z2 = _z(level) ** 2
+    rate = c / n
+    centre = (c + z2 / 2) / (n + z2)
+    half = math.sqrt(z2) * math.sqrt(n * rate * (1 - rate) + z2 / 4) / (n + z2)
+    return Interval(0.0 if c == 0 else centre - half, 1.0 if c == n else centre + half)
+
+
+def t_interval(d: npt.ArrayLike, level: float = 0.95) -> Interval:
+    """Student t interval for the mean of independent values.
+
+    Args:
+        d: Shape (n,).
+        level: Confidence level.
+
+    Returns:
+        The interval; zero width when all values are equal, NaN when n < 2.
+    """
+    values = np.asarray(d, dtype=np.float64)
+    if values.size < 2:
+        return UNDEFINED
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    half = float(special.stdtrit(values.size - 1, (1 + level) / 2)) * error
+    mean = float(values.mean())
+    return Interval(mean - half, mean + half)
+
+
+def pseudo_pair_interval(d: npt.ArrayLike, k: int, level: float = 0.95) -> Interval:
+    """Student t interval over the task differences and two pseudo-tasks at +1/√k and -1/√k.
+
+    The pseudo-tasks keep the interval honest where few tasks changed and the sample variance is far too
+    small. At k = 1 it is Bonett and Price (2012) with a t quantile. The centre is the mean shrunk by
+    n / (n + 2), and there are n + 1 degrees of freedom. In simulation it covered at least 93.8 % of 100
+    cells fixed beforehand; the known soft spot is rare large jumps (85.6 % at n = 15, k = 8).
+
+    Args:
+        d: Differences of pass rates, shape (n,).
+        k: Samples per task; the smaller arm's when they differ.
+        level: Confidence level.
+
+    Returns:
+        The interval, which may pass ±1 for tiny n; NaN when n = 0.
+    """
+    values = np.asarray(d, dtype=np.float64)
+    if values.size == 0:
+        return UNDEFINED
+    pseudo = 1 / math.sqrt(k)
+    return t_interval(np.append(values, (pseudo, -pseudo)), level)
+
+
+def percentile_bootstrap(
+    d: npt.ArrayLike, *, seed: int = 0, resamples: int = 10_000, level: float = 0.95
+) -> Interval:
+    """Percentile bootstrap interval for the mean, for comparison only: too narrow below 30 values.
+
+    A resample is a multinomial draw over the distinct values, which has the same law as drawing n values
+    one by one and costs as many numbers as there are distinct values.
+
+    Args:
+        d: Shape (n,).
+        seed: Decides every draw.
+        resamples: Number of resamples.
+        level: Confidence level.
+
+    Returns:
+        The interval; zero width when all values are equal, NaN when n < 2.
+    """
+    values, counts = np.unique(np.asarray(d, dtype=np.float64), return_counts=True)
+    n = int(counts.sum())
+    if n < 2:
+        return UNDEFINED
+    draws = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples)
+    low, high = np.quantile(draws @ values / n, ((1 - level) / 2, (1 + level) / 2))
+    return Interval(float(low), float(high))
+
+
+def sign_flip_p(d: npt.ArrayLike, k: int) -> float:
+    """Exact two-sided sign-flip p-value of the mean: the share of the 2^n sign patterns at least as extreme.
+
+    Under the null each difference is as likely as its mirror image. The law of the sum is built by
+    convolution over the integers d·k, equal sizes together as one binomial, so nothing is sampled. Zero
+    differences double both counts and are dropped. With m non-zero values the smallest p is 2 / 2^m. At
+    k = 1 it is the exact McNemar test.
+
+    Args:
+        d: Differences, shape (n,).
+        k: Lattice of the differences: d·k is rounded to integers. Samples per task, or a common multiple
+            where they differ. A coarser lattice still gives an exact test, of rounded differences: d and
+            -d round to mirror images.
+
+    Returns:
+        p, at most 1; exactly 1 when no difference is left. Below about 1e-308 it underflows to 0.
+    """
+    scores = np.rint(np.asarray(d, dtype=np.float64) * k).astype(np.int64)
+    sizes, counts = np.unique(np.abs(scores[scores != 0]), return_counts=True)
+    if sizes.size == 0:
+        return 1.0
+    divisor = int(np.gcd.reduce(sizes))
+    sizes //= divisor
+    # The sum of the flipped values is 2·S - total, where S adds up the sizes whose sign came up positive.
+    law = np.ones(1)
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        law = _add_coins(law, size, count)
+    total = int(sizes @ counts)
+    observed = abs(int(scores.sum())) // divisor
+    tail = float(law[(total + observed) // 2 :].sum())
+    return min(1.0, max(2 * tail, 2.0 * 0.5 ** int(counts.sum())))
+
+
+def holm(p: npt.ArrayLike) -> Floats:
+    """Holm's step-down adjustment, for claims that must all hold. Source: Holm (1979).
+
+    Args:
+        p: Shape (m,), without NaN.
+
+    Returns:
+        Adjusted p-values in the order given, at most 1; empty for an empty input.
+    """
+    values = np.asarray(p, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    stepped = values[order] * np.arange(values.size, 0, -1)
+    adjusted = np.empty_like(values)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return adjusted
+
+
+def benjamini_hochberg(p: npt.ArrayLike) -> Floats:
+    """Benjamini and Hochberg's false-discovery adjustment (1995), for exploration only.
+
+    Args:
+        p: Shape (m,), without NaN.
+
+    Returns:
+        Adjusted p-values in the order given, at most 1; empty for an empty input.
+    """
+    values = np.asarray(p, dtype=np.float64)
+    return np.asarray(stats.false_discovery_control(values), dtype=np.float64) if values.size else values
+
+
+def run_spread(*runs: npt.ArrayLike) -> RunSpread:
+    """Pool the spread between re-runs over policies.
+
+    Args:
+        runs: Per policy, the scores of its re-runs, shape (runs,). A policy with one run adds nothing.
+
+    Returns:
+        The pooled standard deviation (n - 1 in each policy) and its degrees of freedom; NaN and 0 when no
+        policy was run twice.
+    """
+    groups = [np.asarray(scores, dtype=np.float64) for scores in runs]
+    df = sum(group.size - 1 for group in groups)
+    if df == 0:
+        return RunSpread(math.nan, 0)
+    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+    return RunSpread(math.sqrt(squares / df), df)
+
+
+def noise_band(
+    run_std: float, *, df: float = math.inf, runs_before: int = 1, runs_after: int = 1, level: float = 0.95
+) -> float:
+    """Half-width of the band in which two runs of the *same* policy differ.
+
+    t(df) · run_std · √(1/runs_before + 1/runs_after). The t quantile and not 1.96, since the spread is
+    itself estimated from few re-runs.
+
+    Args:
+        run_std: Standard deviation of a score between re-runs.
+        df: Its degrees of freedom; infinite when it is known.
+        runs_before: Runs averaged in the score before.
+        runs_after: Runs averaged in the score after.
+        level: Share of differences between equal policies that fall inside.
+
+    Returns:
+        The half-width, in the score's unit; NaN without degrees of freedom.
+    """
+    quantile = float(stats.t.ppf((1 + level) / 2, df))
+    return quantile * run_std * math.sqrt(1 / runs_before + 1 / runs_after)
+
+
+def _z(level: float) -> float:
+    return float(special.ndtri((1 + level) / 2))
+
+
+def _add_coins(law: Floats, size: int, count: int) -> Floats:
+    """Convolve the law of a sum with `count` fair coins worth `size` each.
+
+    The coins land on multiples of `size`, so each residue class is convolved by itself.
+    """
+    coins = stats.binom.pmf(np.arange(count + 1), count, 0.5)
+    rows = -(-law.size // size)
+    classes = np.zeros(rows * size)
+    classes[: law.size] = law
+    columns = [np.convolve(column, coins) for column in classes.reshape(rows, size).T]
+    return np.stack(columns, axis=1).ravel()[: law.size + size * count]

@@ -1,0 +1,116 @@
+"""Drivers of episodes: one answers inline, one awaits an endpoint with many episodes in flight.
+
+The episode itself is in `rollout`; both drivers give the same rollouts for the same answers.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from while_pipeline.agents.protocol import Agent, AgentError, AsyncAgent
+from while_pipeline.policy_document import PolicyDocument
+from while_pipeline.simulate.customer import respond
+from while_pipeline.simulate.rollout import Ask, AskCustomer, Episode, Rollout, episode
+from while_pipeline.simulate.scenario import Scenario
+from while_pipeline.tools import Tool
+
+HOPELESS = 12
+"""Rollouts lost in a row from the start before a run gives up: the agent is down, not unlucky."""
+
+WINDOW = 256
+"""Episodes in flight at most; the endpoint's own limit decides how many calls go out at once."""
+
+
+class AgentDown(Exception):
+    """The agent fails every time; its first error is the message."""
+
+
+def play(
+    scenarios: Iterable[Scenario],
+    agent: Agent | AsyncAgent,
+    tools: Sequence[Tool],
+    document: PolicyDocument,
+    *,
+    samples: range,
+    seed: int,
+    policy_version: str,
+) -> Iterator[Rollout]:
+    """Play every sample of every scenario, in order.
+
+    Raises:
+        AgentDown: the first `HOPELESS` rollouts were all lost.
+    """
+    episodes = (
+        episode(scenario, tools, document, sample=sample, seed=seed, policy_version=policy_version)
+        for scenario in scenarios
+        for sample in samples
+    )
+    if asyncio.iscoroutinefunction(agent.respond):
+        played: Iterable[Rollout] = _awaited(episodes, agent)
+    else:
+        played = (_inline(one, agent) for one in episodes)
+    return _unless_down(played)
+
+
+def _unless_down(played: Iterable[Rollout]) -> Iterator[Rollout]:
+    lost, alive = 0, False
+    for rollout in played:
+        alive = alive or rollout.lost is None
+        lost += rollout.lost is not None
+        if not alive and lost >= HOPELESS:
+            raise AgentDown(f"the first {lost} rollouts were all lost: {rollout.lost}")
+        yield rollout
+
+
+def _inline(one: Episode, agent: Any) -> Rollout:
+    answer: Any = None
+    failure: Exception | None = None
+    while True:
+        try:
+            ask: Ask = one.throw(failure) if failure else one.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        failure = None
+        if isinstance(ask, AskCustomer):
+            answer = respond(ask.script, ask.messages)
+            continue
+        try:
+            answer = agent.respond(ask.messages, ask.tools, ask.seed)
+        except AgentError as error:
+            failure = error
+
+
+def _awaited(episodes: Iterable[Episode], agent: Any) -> Iterator[Rollout]:
+    """Play with up to `WINDOW` episodes in flight; rollouts come out in the order of their episodes."""
+    with asyncio.Runner() as runner:
+        source = iter(episodes)
+        while True:
+            window = [one for one, _ in zip(source, range(WINDOW), strict=False)]
+            if not window:
+                break
+            yield from runner.run(_gather(window, agent))
+        close = getattr(agent, "close", None)
+        if close is not None:
+            runner.run(close())
+
+
+async def _gather(window: list[Episode], agent: Any) -> list[Rollout]:
+    return list(await asyncio.gather(*(_one(one, agent) for one in window)))
+
+
+async def _one(one: Episode, agent: Any) -> Rollout:
+    answer: Any = None
+    failure: Exception | None = None
+    while True:
+        try:
+            ask: Ask = one.throw(failure) if failure else one.send(answer)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        failure = None
+        if isinstance(ask, AskCustomer):
+            answer = respond(ask.script, ask.messages)
+            continue
+        try:
+            answer = await agent.respond(ask.messages, ask.tools, ask.seed)
+        except AgentError as error:
+            failure = error

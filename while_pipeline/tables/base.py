@@ -1,0 +1,119 @@
+"""What a stored table is: one pandera model gives its checks, its DDL, its comments and its empty frame.
+
+The models themselves live beside this file, one module per schema (`watch`, `simulate`, `grade`, `train`,
+`prove`). How frames get into DuckDB belongs to `resources.warehouse`.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandera.polars as pa
+import polars as pl
+
+_SQL_TYPES: dict[Any, str] = {
+    pl.String: "VARCHAR",
+    pl.Int64: "BIGINT",
+    pl.Float64: "DOUBLE",
+    pl.Boolean: "BOOLEAN",
+    pl.Date: "DATE",
+}
+
+
+def column(description: str, *, json: bool = False, nullable: bool = False, **checks: Any) -> Any:
+    """Declare a column: its comment, whether it holds JSON text, whether null means "unknown", its checks."""
+    return pa.Field(description=description, nullable=nullable, metadata={"json": json}, **checks)
+
+
+class Table(pa.DataFrameModel):
+    """Base of all stored tables. The first line of a model's docstring says what one row is."""
+
+    day: dt.date = column("Day partition, UTC unless the project sets a zone.")
+
+    class Config:
+        """Strict: a missing or unexpected column refuses the whole frame."""
+
+        strict = True
+        coerce = False
+
+
+def schema_name(model: type[Table]) -> str:
+    """DuckDB schema of a table: the module its model lives in, one of the five words."""
+    return model.__module__.rpartition(".")[2]
+
+
+def table_name(model: type[Table]) -> str:
+    """Qualified name of a table, `schema.table`; the model's class name in snake case."""
+    name = "".join(f"_{c.lower()}" if c.isupper() else c for c in model.__name__).lstrip("_")
+    return f"{schema_name(model)}.{name}"
+
+
+def row_meaning(model: type[Table]) -> str:
+    """What one row of the table is: the first line of the model's docstring."""
+    return (model.__doc__ or "").strip().splitlines()[0]
+
+
+def polars_schema(model: type[Table]) -> pl.Schema:
+    """Column types of a table, in declaration order with `day` first."""
+    columns = model.to_schema().columns
+    return pl.Schema({name: field.dtype.type for name, field in columns.items()})
+
+
+def sql_columns(model: type[Table]) -> dict[str, str]:
+    """DuckDB type (with NOT NULL where it holds) per column."""
+    columns, types = model.to_schema().columns, polars_schema(model)
+    return {
+        name: ("JSON" if (field.metadata or {}).get("json") else _SQL_TYPES[type(types[name])])
+        + ("" if field.nullable else " NOT NULL")
+        for name, field in columns.items()
+    }
+
+
+def descriptions(model: type[Table]) -> dict[str, str]:
+    """Comment per column."""
+    return {name: field.description or "" for name, field in model.to_schema().columns.items()}
+
+
+def ddl(model: type[Table]) -> list[str]:
+    """Statements that create the table if absent and set its comments."""
+    name = table_name(model)
+    body = ", ".join(f'"{column}" {kind}' for column, kind in sql_columns(model).items())
+    statements = [
+        f"CREATE SCHEMA IF NOT EXISTS {schema_name(model)}",
+        f"CREATE TABLE IF NOT EXISTS {name} ({body})",
+        f"COMMENT ON TABLE {name} IS {_quoted(row_meaning(model))}",
+    ]
+    statements += [
+        f'COMMENT ON COLUMN {name}."{column}" IS {_quoted(text)}'
+        for column, text in descriptions(model).items()
+    ]
+    return statements
+
+
+def frame(model: type[Table], day: str, rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Build a table's frame from row mappings without `day`, with explicit types.
+
+    Types are never inferred: a column that happens to be all null would be stored with type "NULL".
+
+    Raises:
+        pandera.errors.SchemaErrors: a row breaks the table's checks.
+        polars.exceptions.PolarsError: a value has another type than its column.
+    """
+    schema = polars_schema(model)
+    date = dt.date.fromisoformat(day)
+    made = pl.DataFrame([{"day": date, **row} for row in rows], schema=schema, orient="row", strict=True)
+    return validate(model, made)
+
+
+def validate(model: type[Table], made: pl.DataFrame) -> pl.DataFrame:
+    """Check a frame against its table's model, all failures at once.
+
+    Raises:
+        pandera.errors.SchemaErrors: naming each failing column, check and row.
+    """
+    model.validate(made, lazy=True)
+    return made
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

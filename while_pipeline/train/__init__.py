@@ -1,0 +1,1 @@
+"""Cut training data, gate it, fit the next policy, keep the registry."""
