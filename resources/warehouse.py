@@ -100,8 +100,17 @@ class Warehouse(DuckDBResource):
         """Replace one table's slice; see `replace_slices`."""
         self.replace_slices(day, {model: frame})
 
-    def read(self, model: type[Table], day: str | None = None, *, before: str | None = None) -> pl.DataFrame:
-        """Read a table: one day, the days strictly `before` one, or all, in the order they were written.
+    def read(
+        self,
+        model: type[Table],
+        day: str | None = None,
+        *,
+        since: str | None = None,
+        before: str | None = None,
+    ) -> pl.DataFrame:
+        """Read a table: one day, the days from `since` on, those strictly `before` one, or all.
+
+        Rows come by day, in the order they were written.
 
         Columns come typed and in the model's order, JSON as text. A table not yet written gives no rows; a
         nullable column that the stored table does not have yet gives nulls.
@@ -109,7 +118,7 @@ class Warehouse(DuckDBResource):
         Raises:
             StoredSchemaError: the stored table's columns differ from the model.
         """
-        bounds = {"day = ?": day, "day < ?": before}
+        bounds = {"day = ?": day, "day >= ?": since, "day < ?": before}
         given = {clause: value for clause, value in bounds.items() if value is not None}
         with self.connect() as connection:
             rows = _select(connection, model, " AND ".join(given) or "true") + " ORDER BY day, rowid"

@@ -6,6 +6,7 @@ The policy being trained is another thing; it lives in `agents.policy`.
 import re
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from typing import Literal
 
 from while_pipeline.ids import content_id
 from while_pipeline.records import Record
@@ -32,22 +33,25 @@ TRIGGER_MATCH = 0.7
 
 _NORMATIVE = re.compile(
     r"\b(must|never|always|should|shall|only|do not|don't|cannot|can't|not allowed|need(?:s)? to|before|"
-    r"at most|deny|transfer|require[sd]?|has to|have to|confirm|verify|ask|tell|inform)\b",
+    r"at most|deny|transfer|escalate|require[sd]?|has to|have to|confirm|verify|ask|tell|inform)\b",
     re.IGNORECASE,
 )
 _NOT_A_RULE = re.compile(
-    r"^(you are\b|as an?\b.*\bagent\b|the current (time|date)\b|for example\b|e\.g\.|example\b|note:?$|"
-    r"each \w+ (has|contains|includes|specifies)|there are \w+ )",
+    r"^(you are\b(?! (not|never|required)\b)|as an?\b.*\bagent\b|the current (time|date)\b|for example\b|"
+    r"e\.g\.|example\b|note:?$|each \w+ (has|contains|includes|specifies)|there are \w+ )",
     re.IGNORECASE,
 )
-_ASKS_RULE = re.compile(r"\b(rules?|policy|how you handle)\b", re.IGNORECASE)
+_ASKS_RULE = re.compile(r"\b(rules?|your policy|policy (on|about|for)|how you handle)\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
+_UNDERLINE = re.compile(r"^\s*(?:=+|-{2,})\s*$")
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
-_STOP = frozenset(
-    "a an the and or of to in on for with by at from is are be been it its this that these those they them their "
-    "you your user users customer customers agent any all not do does must should never always only before after "
-    "when if can cannot may will would as than then so such no who which what".split()
-)
+_STOP = frozenset({
+    "a", "an", "the", "and", "or", "of", "to", "in", "on", "for", "with", "by", "at", "from", "is",
+    "are", "be", "been", "it", "its", "this", "that", "these", "those", "they", "them", "their", "you",
+    "your", "user", "users", "customer", "customers", "agent", "any", "all", "not", "do", "does",
+    "must", "should", "never", "always", "only", "before", "after", "when", "if", "can", "cannot",
+    "may", "will", "would", "as", "than", "then", "so", "such", "no", "who", "which", "what",
+})  # fmt: skip
 
 
 class PolicyRule(Record):
@@ -162,30 +166,39 @@ def stem(word: str) -> str:
 def _blocks(text: str) -> list[str]:
     """List items and paragraphs, one line each, with Markdown emphasis removed."""
     blocks: list[str] = []
-    open_block = fenced = False
+    fenced = False
+    within: Literal["item", "paragraph"] | None = None
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
-            fenced, open_block = not fenced, False
+            fenced, within = not fenced, None
         elif fenced or not line.strip() or line.lstrip().startswith(("#", "|", ">")):
-            open_block = False
+            within = None
+        elif _UNDERLINE.match(line):
+            if within == "paragraph":  # it was a heading
+                blocks.pop()
+            within = None
         elif _BULLET.match(line):
             blocks.append(_BULLET.sub("", line).strip())
-            open_block = True
-        elif open_block:
+            within = "item"
+        elif within:
             blocks[-1] += " " + line.strip()
         else:
             blocks.append(line.strip())
-            open_block = True
+            within = "paragraph"
     return [re.sub(r"[*_`]{1,2}(\S.*?\S|\S)[*_`]{1,2}", r"\1", block) for block in blocks]
 
 
 def _kind(text: str) -> RuleKind:
     low = text.lower()
-    if re.search(r"\b(transfer|hand (?:\w+ ){0,3}(?:over|off)|escalat)", low) and re.search(r"\b(if|when)\b", low):
+    if re.search(r"\b(transfer|hand (?:\w+ ){0,3}(?:over|off)|escalat)", low) and re.search(
+        r"\b(if|when)\b", low
+    ):
         return RuleKind.HANDOFF
     if re.search(r"\b(verif\w*|identi(?:ty|fy)|authenticat\w*)\b|first obtain the (user|customer) id", low):
         return RuleKind.VERIFY
-    if re.search(r"\b(confirm\w*|explicit\w*|agree\w*)\b", low) and re.search(r"\b(before|first|obtain|must)\b", low):
+    if re.search(r"\b(confirm\w*|explicit\w*|agree\w*)\b", low) and re.search(
+        r"\b(before|first|obtain|must)\b", low
+    ):
         return RuleKind.CONFIRM
     # "cannot be cancelled" says how things are; only what the agent must not do can be asked of it.
     if re.search(r"\b(never|do not|don't|must not|should not|not allowed to|may not|cannot) (?!be\b)", low):

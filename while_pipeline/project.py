@@ -55,6 +55,13 @@ def load_project(root: Path) -> Project:
         raise ProjectError(
             str(root / "while.yaml"), "agent.policy", settings.agent.policy, f"{path} does not exist"
         ) from error
+    except OSError as error:
+        raise ProjectError(
+            str(root / "while.yaml"),
+            "agent.policy",
+            settings.agent.policy,
+            f"it cannot be read: {error.strerror}",
+        ) from error
     except UnicodeDecodeError as error:
         raise ProjectError(str(path), "file", path.name, "it is not UTF-8 text; save it as UTF-8") from error
     if not text.strip():

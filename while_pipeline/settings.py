@@ -1,10 +1,12 @@
 """`while.yaml` as pydantic models: every key a user may set, its default and the reason for it."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zoneinfo import available_timezones
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.errors import ProjectError
@@ -45,7 +47,7 @@ class JudgeSettings(_Settings):
     """The conduct rules are free, deterministic and measured every night."""
     endpoint: EndpointSettings | None = None
     rubric: str | None = None
-    """Markdown rubric for a judge behind an endpoint, relative to while.yaml; the built-in one when absent."""
+    """Markdown rubric for a judge behind an endpoint, relative to while.yaml; the built-in one by default."""
 
     @model_validator(mode="after")
     def _judge_is_described(self) -> "JudgeSettings":
@@ -63,6 +65,13 @@ class TrafficSettings(_Settings):
     """Zone that decides which day a conversation belongs to."""
     redact: bool = True
     """Personal data and secrets become pseudonyms before anything is stored."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone_is_known(cls, name: str) -> str:
+        if name not in available_timezones():
+            raise ValueError("not a zone of the time zone database; write one such as UTC or Europe/Lisbon")
+        return name
 
 
 class BudgetSettings(_Settings):
@@ -115,10 +124,28 @@ def load_settings(root: Path) -> Settings:
         raise ProjectError(
             str(path), "file", SETTINGS_FILE, "it does not exist; set WHILE_PROJECT to a folder that has one"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ProjectError(str(path), "file", SETTINGS_FILE, f"it is not YAML: {error}") from error
+    except OSError as error:
+        raise ProjectError(
+            str(path), "file", SETTINGS_FILE, f"it cannot be read: {error.strerror}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ProjectError(
+            str(path), "file", SETTINGS_FILE, "it is not UTF-8 text; save it as UTF-8"
+        ) from error
+    except yaml.MarkedYAMLError as error:
+        # The error's own text quotes the file, and a secret may stand there.
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ProjectError(
+            str(path), f"line {line}", SETTINGS_FILE, f"it is not YAML: {error.problem}"
+        ) from error
+    except yaml.YAMLError as error:
+        raise ProjectError(
+            str(path), "file", SETTINGS_FILE, "it holds characters YAML does not allow"
+        ) from error
     if not isinstance(document, dict):
-        raise ProjectError(str(path), "file", document, "it must hold keys such as `name:` and `agent:`")
+        raise ProjectError(
+            str(path), "file", type(document).__name__, "it must hold keys such as `name:` and `agent:`"
+        )
     try:
         return Settings.model_validate(document)
     except ValidationError as error:
@@ -128,17 +155,18 @@ def load_settings(root: Path) -> Settings:
 def _as_project_error(source: str, error: ValidationError) -> ProjectError:
     """Say every problem; the first one in the error's own fields, the rest in its mend."""
     first, *rest = [
-        (".".join(map(str, e["loc"])) or "file", _shown(e["loc"], e["input"]), e["msg"]) for e in error.errors()
+        (".".join(map(str, e["loc"])) or "file", _shown(e["loc"], e["input"]), e["msg"])
+        for e in error.errors()
     ]
     more = "".join(f"; also {key} = {value!r}: {mend}" for key, value, mend in rest)
     return ProjectError(source, first[0], first[1], first[2] + more)
 
 
-_MAY_HOLD_SECRETS = frozenset({"api_key_env", "base_url"})
+_MAY_HOLD_SECRETS = re.compile(r"key|url|token|secret|password|header|auth", re.IGNORECASE)
 
 
 def _shown(where: tuple[int | str, ...], value: Any) -> Any:
     """The value as an error may show it: keys of a mapping, and never what may be a pasted secret."""
-    if where and where[-1] in _MAY_HOLD_SECRETS:
+    if any(_MAY_HOLD_SECRETS.search(str(name)) for name in where):
         return "(not shown)"
     return sorted(map(str, value)) if isinstance(value, dict) else value

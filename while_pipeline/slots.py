@@ -37,8 +37,15 @@ def hear(parameter: str, schema: dict[str, Any], text: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def _pattern(parameter: str) -> re.Pattern[str]:
-    words = r"[\s_-]".join(map(re.escape, words_of(parameter)))
-    return re.compile(rf"\b{words}(?:\s+(?:is|should\s+be|to)\b\s*|\s*[:=]\s*)", re.IGNORECASE)
+    named = words_of(parameter)
+    words = r"[\s_-]".join(map(re.escape, named))
+    # A one-word name is often the end of a longer one: "customer id" is not "id".
+    start = (
+        r"(?:(?<![\w'][\s_-])|(?<=\bmy\s)|(?<=\bthe\s)|(?<=\band\s)|(?<=\bnew\s))\b"
+        if len(named) == 1
+        else r"\b"
+    )
+    return re.compile(rf"{start}{words}(?:\s+(?:is|should\s+be|to)\b\s*|\s*[:=]\s*)", re.IGNORECASE)
 
 
 def _value_at(text: str, start: int, schema: dict[str, Any]) -> Any:

@@ -5,9 +5,10 @@ the world, the scenarios and the graders all act on the same reading.
 """
 
 import importlib
+import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
 
 from while_pipeline.errors import ProjectError
 from while_pipeline.records import Record
@@ -49,11 +51,23 @@ _VERBS: dict[ToolKind, str] = {
     ToolKind.READ: "get check read fetch lookup show view retrieve run can describe track",
 }
 _KIND_OF_VERB = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()}
-_LINK_WORDS = frozenset("by for to of from with the a an all at in on".split())
-_FILLER_WORDS = frozenset("details detail info information status data record records list".split())
-FREE_TEXT = frozenset(
-    "reason summary note notes description message comment comments thought details text body subject".split()
+_LINK_WORDS = frozenset({
+    "by", "for", "to", "of", "from", "with", "the", "a", "an", "all", "at", "in", "on",
+})  # fmt: skip
+_FILLER_WORDS = frozenset({
+    "details", "detail", "info", "information", "status", "data", "record", "records", "list",
+})  # fmt: skip
+_NOUN_OR_VERB = frozenset(
+    {"order", "book", "credit", "charge", "issue", "place", "open", "list", "record", "set"}
 )
+_PEOPLE = frozenset(
+    {"human", "humans", "agent", "agents", "person", "colleague", "representative", "operator", "support"}
+)
+"""Where a conversation is handed to; `transfer_line(line_id)` hands over a line and stays an action."""
+FREE_TEXT = frozenset({
+    "reason", "summary", "note", "notes", "description", "message", "comment", "comments", "thought",
+    "details", "text", "body", "subject",
+})  # fmt: skip
 """Parameters whose wording is the agent's own: never compared, never stored in the world."""
 
 PERSON_ENTITIES = ("customer", "user", "member", "account", "client", "guest", "patient")
@@ -102,9 +116,8 @@ class Tool(Record):
 
     @cached_property
     def properties(self) -> dict[str, Any]:
-        """Schema per parameter."""
-        properties: dict[str, Any] = self.parameters.get("properties") or {}
-        return properties
+        """Schema per parameter, with references and alternatives resolved to what a value looks like."""
+        return {p: plain_schema(s, self.parameters) for p, s in self.parameters.get("properties", {}).items()}
 
     @cached_property
     def required(self) -> tuple[str, ...]:
@@ -115,7 +128,9 @@ class Tool(Record):
     def verb(self) -> str:
         """First word of the name that says what it does."""
         words = words_of(self.name)
-        return next((w for w in words if w in _KIND_OF_VERB), words[0])
+        verbs = [w for w in words if w in _KIND_OF_VERB]
+        # In `order_lookup` the first verb is the noun.
+        return next((w for w in verbs if w not in _NOUN_OR_VERB), (verbs or words)[0])
 
     @cached_property
     def kind(self) -> ToolKind:
@@ -123,6 +138,8 @@ class Tool(Record):
         kind = _KIND_OF_VERB.get(self.verb, ToolKind.OTHER)
         if self._moves_money:
             return ToolKind.PAY
+        if kind is ToolKind.TRANSFER and self.identifiers and not _PEOPLE & set(words_of(self.name)):
+            return ToolKind.UPDATE
         if kind is ToolKind.READ and (self.key is None) and self.required:
             return ToolKind.SEARCH
         return kind
@@ -195,6 +212,66 @@ class Tool(Record):
         ) in (None, "string")
 
 
+def plain_schema(
+    schema: Mapping[str, Any], root: Mapping[str, Any], inside: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Narrow a schema to one plain case that says its type: what a value may look like, not all it may be.
+
+    References into `root` are followed, the first alternative and the first type other than null are taken; a
+    reference met inside itself becomes the empty schema.
+
+    Raises:
+        LookupError: a reference leads nowhere in `root`.
+    """
+    if "$ref" in schema:
+        reference = str(schema["$ref"])
+        return (
+            {}
+            if reference in inside
+            else plain_schema(_referred(reference, root), root, (*inside, reference))
+        )
+    for name in ("anyOf", "oneOf", "allOf"):
+        cases = [case for case in schema.get(name, ()) if case.get("type") != "null"]
+        if cases:
+            rest = {k: v for k, v in schema.items() if k != name}
+            return plain_schema({**rest, **cases[0]}, root, inside)
+    plain = {**schema, "type": _type_of(schema)}
+    if isinstance(plain.get("items"), Mapping):
+        plain["items"] = plain_schema(plain["items"], root, inside)
+    if "properties" in plain:
+        plain["properties"] = {p: plain_schema(s, root, inside) for p, s in plain["properties"].items()}
+    return plain
+
+
+def _referred(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    start, *path = reference.split("/")
+    found: Any = root
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    if start != "#" or not isinstance(found, Mapping):
+        raise LookupError(reference)
+    return found
+
+
+def _type_of(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return next((k for k in kind if k != "null"), "null")
+    if kind is not None:
+        return str(kind)
+    values = [schema["const"]] if "const" in schema else schema.get("enum") or []
+    return (
+        _JSON_TYPES.get(type(values[0]), "string")
+        if values
+        else "object"
+        if "properties" in schema
+        else "string"
+    )
+
+
+_JSON_TYPES = {bool: "boolean", int: "integer", float: "number"}
+
+
 def load_tools(value: str, root: Path) -> tuple[Tool, ...]:
     """Read the tools named by `agent.tools`: a JSON file under `root`, or `module:attr` of typed functions.
 
@@ -205,17 +282,23 @@ def load_tools(value: str, root: Path) -> tuple[Tool, ...]:
     if path.suffix == ".json" or path.exists():
         return parse_tools(_read_json(path), str(path))
     module, _, attribute = value.partition(":")
+    settings = str(root / "while.yaml")
     if not attribute:
         raise ProjectError(
-            str(root / "while.yaml"), "agent.tools", value, "name a .json file beside while.yaml, or module:attr"
+            settings, "agent.tools", value, "name a .json file beside while.yaml, or module:attr"
         )
     try:
         functions = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ProjectError(
-            str(root / "while.yaml"), "agent.tools", value, f"it could not be imported: {error}"
-        ) from error
-    return tuple(_from_function(function) for function in functions)
+    except Exception as error:  # the user's module may raise anything
+        mend = f"it could not be imported: {type(error).__name__}: {error}"
+        raise ProjectError(settings, "agent.tools", value, mend) from error
+    if (
+        not isinstance(functions, list | tuple)
+        or not functions
+        or not all(map(inspect.isfunction, functions))
+    ):
+        raise ProjectError(settings, "agent.tools", value, "it must be a non-empty list of Python functions")
+    return _with_own_names([_from_function(function, settings) for function in functions], settings)
 
 
 def parse_tools(document: Any, source: str) -> tuple[Tool, ...]:
@@ -224,15 +307,22 @@ def parse_tools(document: Any, source: str) -> tuple[Tool, ...]:
     Raises:
         ProjectError: naming `source`, the tool's position or name, the field and the mend.
     """
-    entries = document.get("tools") if isinstance(document, Mapping) else document
+    entries = document
+    if isinstance(document, Mapping):
+        answer = document.get("result", document)  # a saved JSON-RPC answer wraps the list in `result`
+        entries = answer.get("tools") if isinstance(answer, Mapping) else answer
     if not isinstance(entries, list) or not entries:
-        raise ProjectError(source, "tools", type(document).__name__, "give a non-empty JSON array of tools")
-    tools = tuple(_from_entry(entry, f"tools[{i}]", source) for i, entry in enumerate(entries))
+        raise ProjectError(source, "tools", entries, "give a non-empty JSON array of tools")
+    tools = [_from_entry(entry, f"tools[{i}]", source) for i, entry in enumerate(entries)]
+    return _with_own_names(tools, source)
+
+
+def _with_own_names(tools: Sequence[Tool], source: str) -> tuple[Tool, ...]:
     names = [tool.name for tool in tools]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ProjectError(source, "name", twice[0], "two tools share this name; rename one")
-    return tools
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ProjectError(source, "name", twice, "two tools share this name; rename one")
+    return tuple(tools)
 
 
 def _from_entry(entry: Any, where: str, source: str) -> Tool:
@@ -244,27 +334,43 @@ def _from_entry(entry: Any, where: str, source: str) -> Tool:
     name = inner.get("name")
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
         raise ProjectError(source, f"{where}.name", name, "a name is letters, digits, `_`, `-` or `.`")
-    schema = next((inner[k] for k in ("parameters", "inputSchema", "input_schema") if k in inner), {})
-    if not isinstance(schema, Mapping):
-        raise ProjectError(source, f"{where} ({name}).parameters", schema, "it is a JSON Schema object")
-    schema = {"type": "object", **schema}
+    given: Any = next((inner[k] for k in ("parameters", "inputSchema", "input_schema") if k in inner), {})
+    if not isinstance(given, Mapping) or given.get("type", "object") != "object":
+        raise ProjectError(
+            source, f"{where} ({name}).parameters", given, "it is a JSON Schema of type object"
+        )
+    schema = {"type": "object", **given}
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         field = ".".join(["parameters", *map(str, error.absolute_path)])
         raise ProjectError(source, f"{where} ({name}).{field}", error.instance, error.message) from error
-    return Tool(name=name, description=str(inner.get("description") or ""), parameters=schema)
+    tool = Tool(name=name, description=str(inner.get("description") or ""), parameters=schema)
+    try:
+        _ = tool.properties
+    except LookupError as error:
+        mend = "this reference leads nowhere; define it under $defs of the same parameters"
+        raise ProjectError(source, f"{where} ({name}).parameters.$ref", str(error), mend) from error
+    return tool
 
 
-def _from_function(function: Callable[..., Any]) -> Tool:
-    schema = TypeAdapter(function).json_schema()
-    return Tool(name=function.__name__, description=(function.__doc__ or "").strip(), parameters=schema)
+def _from_function(function: Any, source: str) -> Tool:
+    name = function.__name__
+    try:
+        schema = TypeAdapter(function).json_schema()
+    except (PydanticUserError, NameError) as error:
+        mend = f"its parameters have no JSON Schema: {error}"
+        raise ProjectError(source, f"agent.tools ({name})", inspect.signature(function), mend) from error
+    if schema.get("type") != "object":
+        mend = "name every parameter: a tool is called with named arguments"
+        raise ProjectError(source, f"agent.tools ({name})", inspect.signature(function), mend)
+    return Tool(name=name, description=inspect.getdoc(function) or "", parameters=schema)
 
 
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ProjectError(str(path), "file", path.name, "it does not exist; check agent.tools") from error
+    except OSError as error:
+        raise ProjectError(str(path), "file", path.name, f"{error.strerror}; check agent.tools") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ProjectError(str(path), "file", path.name, f"it is not JSON: {error}") from error

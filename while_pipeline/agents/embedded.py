@@ -59,7 +59,12 @@ class _Turn:
     def _after_tool(self) -> Message:
         step = self.view.steps[-1]
         tool = self.view.by_name.get(step.call.name)
-        if step.status == "stale" and tool is not None and not tool.writes and self._decide("stale") == "refresh":
+        if (
+            step.status == "stale"
+            and tool is not None
+            and not tool.writes
+            and self._decide("stale") == "refresh"
+        ):
             return self._again(step)
         if step.status not in ("ok", "stale"):
             tries = sum(s.call.name == step.call.name for s in self.view.fresh_steps)
@@ -107,8 +112,7 @@ class _Turn:
         tool = next((t for t in self.view.tools if t.kind is ToolKind.TRANSFER), None)
         if tool is None:
             return self._close([phrases.TRANSFER])
-        arguments = {p: f"Customer says: {reason}." for p in tool.required}
-        return self._call(tool.name, arguments)
+        return self._call(tool.name, dict.fromkeys(tool.required, f"Customer says: {reason}."))
 
     # -- working on a request -----------------------------------------------------------------------------
 
@@ -130,21 +134,21 @@ class _Turn:
         assert tool is not None
         phrase = " ".join(words_of(tool.name))
         if self._must_verify(tool) and self._decide("verify") == "verify":
-            return Message(role="assistant", content=phrases.VERIFY)
+            return self._ask(phrases.VERIFY)
         arguments = self.view.values(tool) | self.view.agreed_values(tool)
         missing = [p for p in tool.required if p not in arguments]
         if missing:
             if all(self.view.asked_for(p) for p in missing):
                 return self._close([phrases.cannot_without(missing, phrase)])
             if self._decide("argument") == "ask":
-                return Message(role="assistant", content=phrases.ask_for(missing))
+                return self._ask(phrases.ask_for(missing))
             arguments |= {p: self._invent(tool, p) for p in missing}
         question = phrases.confirm(phrase, arguments)
         if self.view.document.confirms and tool.writes and not self.view.agreed_to(question):
             if self.view.asked(question):
                 return self._close([phrases.NOTHING_LEFT])
             if self._decide("confirm") == "confirm":
-                return Message(role="assistant", content=question)
+                return self._ask(question)
         if self._decide("tool") == "neighbour":
             wrong = self.view.lexicon.neighbour(tool)
             known = self.view.values(wrong)
@@ -165,22 +169,33 @@ class _Turn:
             return schema["enum"][0]
         kind = schema.get("type", "string")
         if kind != "string":
-            return {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}.get(str(kind), 1)
+            return {"boolean": True, "array": [], "object": {}}.get(kind, 1)
         digits = self.rng.randrange(10_000, 100_000)
-        return f"{words_of(parameter)[0][:4].upper()}-{digits}" if is_identifier(parameter) else f"standard-{digits}"
+        return (
+            f"{words_of(parameter)[0][:4].upper()}-{digits}"
+            if is_identifier(parameter)
+            else f"standard-{digits}"
+        )
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Message:
         call = ToolCall(id=f"call_{len(self.view.steps) + 1}", name=name, arguments=arguments)
         return Message(role="assistant", content=None, tool_calls=(call,))
 
-    def _close(self, said: list[str]) -> Message:
-        """Say the outcome of everything done since the last words, in some style."""
-        results = [
+    def _results(self) -> list[str]:
+        """What came of everything done since the last words."""
+        return [
             phrases.succeeded(step, self.view.by_name[step.call.name])
             for step in self.view.fresh_steps
             if step.status in ("ok", "stale") and step.call.name in self.view.by_name and self._is_final(step)
         ]
-        body = " ".join([*results, *said]) or phrases.NOTHING_LEFT
+
+    def _ask(self, question: str) -> Message:
+        """Ask, after telling what an earlier request came to."""
+        return Message(role="assistant", content=" ".join([*self._results(), question]))
+
+    def _close(self, said: list[str]) -> Message:
+        """Say the outcome of everything done since the last words, in some style."""
+        body = " ".join([*self._results(), *said]) or phrases.NOTHING_LEFT
         style = self._decide("style")
         text = phrases.styled(style, body, self.view.document.text, self.rng)
         if self._pending_other():

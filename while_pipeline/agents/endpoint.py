@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import urlsplit
@@ -257,6 +258,33 @@ class EndpointAgent:
             finish_reason=completion.finish_reason,
             usage=completion.usage,
         )
+
+
+class EndpointPlayer:
+    """An endpoint agent that opens itself with its first turn and can be closed and used again.
+
+    A night plays in several goes, each with an event loop of its own; connections do not survive a loop.
+    """
+
+    def __init__(self, settings: EndpointSettings, responses: Path) -> None:
+        """Answers are remembered in the file `responses`, so that none is paid for twice."""
+        self._settings, self._responses = settings, responses
+        self._store: ResponseStore | None = None
+        self._endpoint: Endpoint | None = None
+
+    async def respond(self, messages: Sequence[Message], tools: Sequence[Tool], seed: int) -> Reply:
+        """Give the model's next message; see `EndpointAgent.respond`."""
+        if self._endpoint is None:
+            self._store = ResponseStore(self._responses)
+            self._endpoint = Endpoint(self._settings, self._store)
+        return await EndpointAgent(self._endpoint).respond(messages, tools, seed)
+
+    async def close(self) -> None:
+        """Close connections and store."""
+        if self._endpoint is not None and self._store is not None:
+            await self._endpoint.close()
+            self._store.close()
+        self._endpoint = self._store = None
 
 
 class _WireToken(BaseModel):

@@ -22,7 +22,9 @@ MATCH = 0.75
 CACHED_SENTENCES = 20_000
 """Bounds memory; a night has more sentences than this, but they come in runs."""
 
-_GRAMMAR = frozenset("by for to of from with the a an my all at in on".split())
+_GRAMMAR = frozenset({
+    "by", "for", "to", "of", "from", "with", "the", "a", "an", "my", "all", "at", "in", "on",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from while_pipeline.messages import decode_json
 from while_pipeline.records import Step
 from while_pipeline.tools import Tool, ToolKind, words_of
 
+ASK = "Could you tell me your"
 CLARIFY = "How can I help you? What exactly would you like me to do?"
 VERIFY = "To verify your identity first: what is your full name and your date of birth?"
 TRANSFER = "I am transferring you to a human colleague now."
@@ -47,7 +48,7 @@ def styled(style: str, body: str, instructions: str, rng: random.Random) -> str:
 
 def ask_for(parameters: Sequence[str]) -> str:
     """Ask for missing values."""
-    return "Could you tell me your " + " and ".join(" ".join(words_of(p)) for p in parameters) + "?"
+    return f"{ASK} {' and '.join(' '.join(words_of(p)) for p in parameters)}?"
 
 
 def confirm(phrase: str, arguments: Mapping[str, Any]) -> str:

@@ -108,16 +108,14 @@ def base_weights() -> Weights:
     """
     return Weights(
         weights={
-            "tool": _bias({"match": 0.95, "neighbour": 0.05}),
-            "argument": _bias({"ask": 0.75, "invent": 0.25}),
-            "verify": _bias({"verify": 0.88, "skip": 0.12}),
-            "confirm": _bias({"confirm": 0.8, "act": 0.2}),
-            "fault": _bias({"retry": 0.5, "report": 0.35, "hide": 0.15}),
-            "stale": _bias({"refresh": 0.6, "use": 0.4}),
-            "refuse": _bias({"refuse": 0.75, "comply": 0.25}),
-            "handoff": _bias({"handoff": 0.8, "continue": 0.2}),
-            "style": _bias(
-                {"plain": 0.8, "hedge": 0.04, "flatter": 0.04, "apologise": 0.04, "boilerplate": 0.04, "leak": 0.04}
-            ),
+            "tool": _bias({"match": 0.96, "neighbour": 0.04}),
+            "argument": _bias({"ask": 0.8, "invent": 0.2}),
+            "verify": _bias({"verify": 0.92, "skip": 0.08}),
+            "confirm": _bias({"confirm": 0.88, "act": 0.12}),
+            "fault": _bias({"retry": 0.6, "report": 0.28, "hide": 0.12}),
+            "stale": _bias({"refresh": 0.65, "use": 0.35}),
+            "refuse": _bias({"refuse": 0.8, "comply": 0.2}),
+            "handoff": _bias({"handoff": 0.85, "continue": 0.15}),
+            "style": _bias({"plain": 0.85} | dict.fromkeys(HEADS["style"][1:], 0.03)),
         }
     )

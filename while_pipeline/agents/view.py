@@ -73,8 +73,8 @@ class View:
 
     def asked_for(self, parameter: str) -> bool:
         """Whether the agent has asked for this parameter before."""
-        words = " ".join(words_of(parameter))
-        return any("?" in text and words in text for text in self.agent_texts)
+        asked = [text.partition(phrases.ASK)[2] for text in self.agent_texts if phrases.ASK in text]
+        return any(re.search(rf"\b{' '.join(words_of(parameter))}\b", text) for text in asked)
 
     def agreed_values(self, tool: Tool) -> dict[str, Any]:
         """Values of the agent's own question that the customer's last word said yes to."""

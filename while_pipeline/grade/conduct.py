@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from while_pipeline.agents.policy import RETRYABLE
-from while_pipeline.grade.transcript import (
+from while_pipeline.transcript import (
     ADMITS,
     ALREADY,
     CLAIMS,
@@ -25,7 +25,7 @@ from while_pipeline.ids import canonical_json
 from while_pipeline.policy_document import RuleKind, sentences
 from while_pipeline.records import Finding, Severity, Step
 from while_pipeline.slots import spoken
-from while_pipeline.tools import ToolKind, is_identifier
+from while_pipeline.tools import ToolKind, is_identifier, words_of
 
 Found = Iterator[tuple[int, str]]
 """(message index, evidence) per finding."""
@@ -132,13 +132,20 @@ def unconfirmed_write(t: Transcript) -> Found:
 
 
 def _agreed_before(t: Transcript, step: Step) -> bool:
-    """Whether the customer's last words before a call were a yes to a question of the agent."""
+    """Whether the customer's last words before a call were a yes to a question that named the change."""
     for i in range(step.turn - 1, 0, -1):
-        message = t.messages[i]
-        if message.role == "user":
-            asked = t.messages[i - 1]
-            return asked.role == "assistant" and "?" in (asked.content or "") and bool(YES.search(message.content or ""))
+        if t.messages[i].role == "user":
+            question = t.messages[i - 1].content or ""
+            asked = t.messages[i - 1].role == "assistant" and "?" in question
+            return asked and _names(question, step) and bool(YES.search(t.messages[i].content or ""))
     return False
+
+
+def _names(question: str, step: Step) -> bool:
+    """Whether a question says something of the call: a word of the tool's name or one of the values."""
+    values = [spoken(value) for value in (step.call.arguments or {}).values()]
+    said = question.lower()
+    return any(str(part).lower() in said for part in (*words_of(step.call.name), *values))
 
 
 def gives_up(t: Transcript) -> Found:

@@ -7,7 +7,7 @@ from while_pipeline.constants import STYLE_ONLY_REWARD
 from while_pipeline.grade.conduct import findings
 from while_pipeline.grade.judge import Case, Judge, Verdict
 from while_pipeline.grade.outcome import Outcome, outcome
-from while_pipeline.grade.transcript import Transcript
+from while_pipeline.transcript import Transcript
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.records import Finding
 from while_pipeline.simulate.rollout import Rollout

@@ -15,7 +15,7 @@ from while_pipeline.agents.responses import ResponseStore
 from while_pipeline.grade.conduct import RULES
 from while_pipeline.grade.endpoint_judge import EndpointJudge
 from while_pipeline.grade.outcome import Outcome
-from while_pipeline.grade.transcript import Transcript
+from while_pipeline.transcript import Transcript
 from while_pipeline.ids import content_id
 from while_pipeline.records import Finding, Record
 

@@ -1,7 +1,7 @@
 """The outcome of a rollout against its answer key: what happened to the world, and what was told."""
 
 from while_pipeline.constants import EXPLAIN_MATCH
-from while_pipeline.grade.transcript import ADMITS, ALREADY, NOT_FOUND, REFUSES, TRANSFERS, Transcript
+from while_pipeline.transcript import ADMITS, ALREADY, NOT_FOUND, REFUSES, TRANSFERS, Transcript
 from while_pipeline.policy_document import PolicyRule, RuleKind, sentences, topic_words
 from while_pipeline.records import Record
 from while_pipeline.simulate.rollout import Rollout

@@ -85,7 +85,9 @@ def grid_of(tools: Sequence[Tool], document: PolicyDocument, seed: int) -> Grid:
     return Grid(
         axes=axes,
         rules_beyond=len(ordered) - len(rules),
-        stateful=frozenset(t.name for t in playable if t.key or (t.kind is ToolKind.CREATE and t.identifiers)),
+        stateful=frozenset(
+            t.name for t in playable if t.key or (t.kind is ToolKind.CREATE and t.identifiers)
+        ),
         actions=frozenset(t.name for t in playable) | frozenset(several),
         sealed_by=seed,
     )
@@ -112,6 +114,11 @@ def is_held_out(task: str, seed: int) -> bool:
 
 
 def category(cell: Situation, tools: Mapping[str, Tool]) -> str:
-    """Task category: what kind of request it is (`read`, `cancel`, ..., `none`, `several`)."""
+    """Task category: what kind of request it is (`read`, `cancel`, ..., `none`, `several`).
+
+    A tool the agent does not have (real traffic may call one) is `other`.
+    """
     tool = tools.get(cell.tool)
-    return tool.kind.value if tool else cell.tool
+    if tool is not None:
+        return tool.kind.value
+    return cell.tool if cell.tool in (NONE, SEVERAL) else ToolKind.OTHER.value

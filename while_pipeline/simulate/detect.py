@@ -1,8 +1,117 @@
-"""What really happened in a rollout: which axis values can be read back from the trace, and its signature.
+"""What a trace shows: the axis values that can be read back from it, and its behaviour signature.
 
-Coverage counts these, not labels: a value that left no mark was not realised.
+Coverage counts these, not labels: a value that left no mark in the conversation was not realised.
 """
 
-from collections.abc import Mapping
+import re
 
-from while_pipeline.grade.transcript import Transcript
+from while_pipeline.ids import content_id
+from while_pipeline.policy_document import RuleKind, sentences
+from while_pipeline.records import Situation, Step
+from while_pipeline.simulate import wording
+from while_pipeline.simulate.axes import AXES, NONE, SEVERAL, TOOL_CONDITIONS
+from while_pipeline.slots import spoken
+from while_pipeline.tools import ToolKind
+from while_pipeline.transcript import IDENTIFIES, REFUSES, Transcript
+
+BUCKET_WORDS = 12
+"""Words per length bucket of a signature; twelve buckets at most, the last one open."""
+
+_STATE_MARKS = {
+    "missing": re.compile(r'"error":\s*"not_found"|"count":\s*0\b|not found', re.IGNORECASE),
+    "already_acted_on": re.compile(
+        r'already|"status":\s*"(?:closed|cancelled|superseded)"|"payment":\s*"(?:paid|refunded)"', re.IGNORECASE
+    ),
+    "duplicate": re.compile(r'"duplicate_of"|identical', re.IGNORECASE),
+    "partially_completed": re.compile(r'"pending_action"|"resumed"|"status":\s*"processing"', re.IGNORECASE),
+    "unknown": re.compile(r'status":\s*"unknown"', re.IGNORECASE),
+}
+
+Observed = dict[str, frozenset[str]]
+"""Axis -> values seen."""
+
+
+def observe(t: Transcript) -> Observed:
+    """Read every axis value that the conversation shows."""
+    called = [step.call.name for step in t.steps if _kind(t, step) is not ToolKind.TRANSFER]
+    several = {SEVERAL} if len(set(called)) > 1 else set()
+    said = "\n".join(m.content or "" for m in t.messages if m.role == "user")
+    results = "\n".join(step.result or "" for step in t.steps)
+    states = {state for state, mark in _STATE_MARKS.items() if mark.search(results)}
+    statuses = {"success" if step.status == "ok" else step.status for step in t.steps}
+    return {
+        "tool": frozenset(called or [NONE]) | several,
+        "policy_rule": frozenset(_rules(t) or {NONE}),
+        "stance": frozenset(wording.heard(wording.STANCE_LINES, said)),
+        "world_state": frozenset(states | ({"exists"} if not states else set())),
+        "tool_condition": frozenset((statuses & set(TOOL_CONDITIONS)) or {"success"}),
+        "history": frozenset(wording.heard(wording.HISTORY_LINES, said)),
+    }
+
+
+def realised(cell: Situation, seen: Observed) -> list[str]:
+    """The axes whose planned value the conversation shows, in axis order."""
+    return [axis for axis in AXES if getattr(cell, axis) in seen[axis]]
+
+
+def place(t: Transcript) -> Situation:
+    """Put a conversation nobody planned on the six axes: the most telling value seen on each.
+
+    A fault tells more than a success and a special state more than an ordinary one.
+    """
+    seen = observe(t)
+    return Situation(
+        tool=SEVERAL if SEVERAL in seen["tool"] else sorted(seen["tool"])[0],
+        policy_rule=_rules(t)[0] if _rules(t) else NONE,
+        stance=_telling(seen["stance"], tuple(wording.STANCE_LINES)),
+        world_state=_telling(seen["world_state"], ("exists", *_STATE_MARKS)),
+        tool_condition=_telling(seen["tool_condition"], TOOL_CONDITIONS),
+        history=_telling(seen["history"], tuple(wording.HISTORY_LINES)),
+    )
+
+
+def signature(t: Transcript) -> str:
+    """Hash of how the agent behaved: its calls with the provenance of their values and their status in
+    order, whether it declined, and how long it spoke.
+    """
+    calls = [(step.call.name, _provenance(t, step), step.status) for step in t.steps]
+    refused = any(REFUSES.search(text) for _, text in t.agent_texts)
+    return content_id(calls, refused, min(t.agent_words // BUCKET_WORDS, BUCKET_WORDS))[:12]
+
+
+def _kind(t: Transcript, step: Step) -> ToolKind | None:
+    tool = t.tools.get(step.call.name)
+    return tool.kind if tool else None
+
+
+def _rules(t: Transcript) -> list[str]:
+    """Rules in play, in document order: by the customer's words, or by what a call touches."""
+    lines = [line for m in t.messages if m.role == "user" for line in sentences(m.content or "")]
+    touched = [t.tools[step.call.name] for step in t.steps if step.call.name in t.tools]
+    writes = any(tool.writes for tool in touched)
+    account = writes or any(tool.identifiers for tool in touched) or any(IDENTIFIES.search(x) for x in lines)
+    in_play = {RuleKind.CONFIRM: writes, RuleKind.VERIFY: account}
+    spoken_of = [r for r in t.document.rules if r.kind not in in_play and any(r.in_play(x) for x in lines)]
+    done = [r for r in t.document.rules if in_play.get(r.kind)]
+    return [rule.rule_id for rule in (*spoken_of, *done)]
+
+
+def _telling(values: frozenset[str], order: tuple[str, ...]) -> str:
+    """The value that comes last in an order from ordinary to special."""
+    return max(values, key=lambda value: order.index(value) if value in order else -1)
+
+
+def _provenance(t: Transcript, step: Step) -> str:
+    """Where a call's values came from: the worst of user, derived (a tool result), invented; or absent."""
+    tool = t.tools.get(step.call.name)
+    values = [v for p, v in (step.call.arguments or {}).items() if tool is None or not tool.free_text(p)]
+    if not values:
+        return "absent"
+    before = t.messages[: step.turn]
+    user = "\n".join(m.content or "" for m in before if m.role == "user").lower()
+    derived = "\n".join(m.content or "" for m in before if m.role == "tool").lower()
+    origins = [
+        "user" if spoken(v).lower() in user else "derived" if spoken(v).lower() in derived else "invented"
+        for v in values
+    ]
+    return max(origins, key=("user", "derived", "invented").index)

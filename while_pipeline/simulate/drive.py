@@ -4,7 +4,9 @@ The episode itself is in `rollout`; both drivers give the same rollouts for the 
 """
 
 import asyncio
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from while_pipeline.agents.protocol import Agent, AgentError, AsyncAgent
@@ -45,7 +47,7 @@ def play(
         for scenario in scenarios
         for sample in samples
     )
-    if asyncio.iscoroutinefunction(agent.respond):
+    if inspect.iscoroutinefunction(agent.respond):
         played: Iterable[Rollout] = _awaited(episodes, agent)
     else:
         played = (_inline(one, agent) for one in episodes)
@@ -53,12 +55,14 @@ def play(
 
 
 def _unless_down(played: Iterable[Rollout]) -> Iterator[Rollout]:
-    lost, alive = 0, False
+    reasons: list[str] = []
+    alive = False
     for rollout in played:
         alive = alive or rollout.lost is None
-        lost += rollout.lost is not None
-        if not alive and lost >= HOPELESS:
-            raise AgentDown(f"the first {lost} rollouts were all lost: {rollout.lost}")
+        if not alive and rollout.lost is not None:
+            reasons.append(rollout.lost)
+            if len(reasons) >= HOPELESS:
+                raise AgentDown(f"the first {HOPELESS} rollouts were all lost: {reasons[0]}")
         yield rollout
 
 
@@ -69,7 +73,8 @@ def _inline(one: Episode, agent: Any) -> Rollout:
         try:
             ask: Ask = one.throw(failure) if failure else one.send(answer)
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+            rollout: Rollout = stop.value
+            return rollout
         failure = None
         if isinstance(ask, AskCustomer):
             answer = respond(ask.script, ask.messages)
@@ -82,16 +87,15 @@ def _inline(one: Episode, agent: Any) -> Rollout:
 
 def _awaited(episodes: Iterable[Episode], agent: Any) -> Iterator[Rollout]:
     """Play with up to `WINDOW` episodes in flight; rollouts come out in the order of their episodes."""
+    source = iter(episodes)
     with asyncio.Runner() as runner:
-        source = iter(episodes)
-        while True:
-            window = [one for one, _ in zip(source, range(WINDOW), strict=False)]
-            if not window:
-                break
-            yield from runner.run(_gather(window, agent))
-        close = getattr(agent, "close", None)
-        if close is not None:
-            runner.run(close())
+        try:
+            while window := list(islice(source, WINDOW)):
+                yield from runner.run(_gather(window, agent))
+        finally:
+            close = getattr(agent, "close", None)
+            if close is not None:
+                runner.run(close())
 
 
 async def _gather(window: list[Episode], agent: Any) -> list[Rollout]:
@@ -105,7 +109,8 @@ async def _one(one: Episode, agent: Any) -> Rollout:
         try:
             ask: Ask = one.throw(failure) if failure else one.send(answer)
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
+            rollout: Rollout = stop.value
+            return rollout
         failure = None
         if isinstance(ask, AskCustomer):
             answer = respond(ask.script, ask.messages)

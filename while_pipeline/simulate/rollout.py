@@ -61,7 +61,7 @@ class Rollout(Record):
     diff: dict[str, Any]
     """What the world's records became; see `World.diff`."""
     logprob: float | None
-    """Summed over the agent's turns; None when any turn's is unknown."""
+    """Summed over the agent's turns; None when any turn's is unknown, and for a lost rollout."""
     finish_reason: str | None
     usage: Usage
 
@@ -127,7 +127,7 @@ def episode(
         ended=ended,
         lost=lost,
         diff=world.diff(),
-        logprob=None if None in logprobs else sum(x for x in logprobs if x is not None),
+        logprob=None if lost or None in logprobs else sum(x for x in logprobs if x is not None),
         finish_reason=replies[-1].finish_reason if replies else None,
         usage=Usage(
             input_tokens=sum(r.usage.input_tokens for r in replies),

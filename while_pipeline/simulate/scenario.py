@@ -17,7 +17,7 @@ from while_pipeline.records import Arm, Record, Situation
 from while_pipeline.simulate.axes import NONE, SEVERAL, category, row_of, task_id
 from while_pipeline.simulate.script import Script, write_script
 from while_pipeline.simulate.values import Persona, identifier, persona, value_for
-from while_pipeline.simulate.world import PERSISTENT, SINGLE, Fault, Records, World, WorldStart
+from while_pipeline.simulate.world import PERSISTENT, SINGLE, Fault, Records, World, WorldStart, state_change
 from while_pipeline.tools import PERSON_ENTITIES, Tool, ToolKind, is_identifier, noun_of
 
 TRANSIENT = frozenset({"timeout", "malformed", "rate_limited", "stale"})
@@ -79,7 +79,9 @@ class ScenarioWriter:
             cell, goals, rule, person, stage.arguments, stage.mistaken_identifiers(cell, rng), words
         )
         key = self._key(goals, rule, stage.arguments, start)
-        scenario = content_id("scenario", row_of(cell), script.model_dump(mode="json"), start.model_dump(mode="json"))
+        scenario = content_id(
+            "scenario", row_of(cell), script.model_dump(mode="json"), start.model_dump(mode="json")
+        )
         return Scenario(
             scenario_id=scenario,
             task_id=task_id(cell),
@@ -120,7 +122,9 @@ class ScenarioWriter:
                 must.append({"not_found": "missing", "already_done": "already"}.get(status, "fault"))
         spoken = {RuleKind.NEVER: "refuse", RuleKind.INFORM: "explain"}.get(rule.kind) if rule else None
         must += [spoken] if spoken else []
-        return AnswerKey(effects=world.diff(), facts=tuple(dict.fromkeys(facts)), must=tuple(dict.fromkeys(must)))
+        return AnswerKey(
+            effects=world.diff(), facts=tuple(dict.fromkeys(facts)), must=tuple(dict.fromkeys(must))
+        )
 
 
 class _Stage:
@@ -144,24 +148,28 @@ class _Stage:
                 self.arguments[parameter] = value_for(parameter, schema, self.person, self.rng)
         said = {p: self.arguments[p] for p in goal.required if p in self.arguments}
         if goal.kind is ToolKind.SEARCH:
-            key = self._add(goal.entity)
-            self.records[goal.entity][key] |= said
-        elif goal.kind in (ToolKind.READ, ToolKind.UPDATE, ToolKind.CANCEL, ToolKind.PAY) and goal.key is None:
+            self._add(goal.entity, {}).update(said)
+        elif (
+            goal.kind in (ToolKind.READ, ToolKind.UPDATE, ToolKind.CANCEL, ToolKind.PAY) and goal.key is None
+        ):
             self.records.setdefault(goal.entity, {}).setdefault(SINGLE, {"status": "active"})
 
-    def _referenced(self, goal: Tool, parameter: str) -> str:
+    def _referenced(self, goal: Tool, parameter: str) -> str | int:
         """Id of the record a parameter names; one record per entity, shared by the goals."""
         noun = noun_of(parameter) or goal.entity
-        table = self.records.get(noun)
-        return next(iter(table)) if table else self._add(noun)
+        known = [row for key, row in self.records.get(noun, {}).items() if key != SINGLE]
+        record = known[0] if known else self._add(noun, goal.properties.get(parameter, {}))
+        key: str | int = record[f"{noun}_id"]
+        return key
 
-    def _add(self, entity: str) -> str:
-        key = identifier(entity, self.rng)
+    def _add(self, entity: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Add a record whose id is as `schema` wants it."""
+        key = identifier(entity, schema, self.rng)
         record: dict[str, Any] = {f"{entity}_id": key, "status": "active"}
         if entity in PERSON_ENTITIES:
             record |= self.person.model_dump()
-        self.records.setdefault(entity, {})[key] = record
-        return key
+        self.records.setdefault(entity, {})[str(key)] = record
+        return record
 
     def _target(self) -> tuple[str, str] | None:
         """Entity and id of the record the first goal is about."""
@@ -171,15 +179,19 @@ class _Stage:
         parameter = goal.key if goal.key in self.arguments else next(iter(goal.identifiers), None)
         if parameter is None:
             return None
-        return noun_of(parameter) or goal.entity, self.arguments[parameter]
+        return noun_of(parameter) or goal.entity, str(self.arguments[parameter])
 
     def set_state(self, state: str) -> None:
         """Put the target record into `state`."""
         target = self._target()
-        if target is None or state == "exists":
+        if target is None:
             return
         entity, key = target
         record, goal = self.records[entity][key], self.goals[0]
+        if goal.kind is ToolKind.UPDATE and state_change(goal).get("status") == record["status"]:
+            record["status"] = "inactive"  # what is to be resumed is not running yet
+        if state == "exists":
+            return
         if state == "missing":
             del self.records[entity][key]
         elif state == "partially_completed":
@@ -187,8 +199,10 @@ class _Stage:
         elif state == "unknown":
             record["status"] = "unknown"
         elif state == "duplicate" and goal.kind is not ToolKind.CREATE:
-            twin = identifier(entity, self.rng)
-            self.records[entity][twin] = {**record, f"{entity}_id": twin}
+            own = record[f"{entity}_id"]
+            twin = self._add(entity, {"type": "integer"} if isinstance(own, int) else {})
+            twin |= {p: v for p, v in record.items() if p != f"{entity}_id"} | {"duplicate_of": own}
+            record["duplicate_of"] = twin[f"{entity}_id"]
         elif goal.writes:
             done = World(self.goals, WorldStart(records=self.records))
             done.call(goal.name, _call_arguments(goal, self.arguments))
@@ -196,12 +210,17 @@ class _Stage:
         else:
             record["status"] = "closed"
 
-    def mistaken_identifiers(self, cell: Situation, rng: random.Random) -> dict[str, str]:
+    def mistaken_identifiers(self, cell: Situation, rng: random.Random) -> dict[str, str | int]:
         """Wrong ids a mistaken customer gives first, by parameter."""
         if cell.stance != "mistaken" or cell.world_state == "missing" or not self.goals:
             return {}
-        first = next((p for p in self.goals[0].identifiers if p in self.arguments), None)
-        return {first: identifier(noun_of(first) or self.goals[0].entity, rng)} if first else {}
+        goal = self.goals[0]
+        first = next((p for p in goal.identifiers if p in self.arguments), None)
+        return (
+            {first: identifier(noun_of(first) or goal.entity, goal.properties.get(first, {}), rng)}
+            if first
+            else {}
+        )
 
 
 def _faults(cell: Situation, goals: Sequence[Tool], rng: random.Random) -> tuple[Fault, ...]:
@@ -232,10 +251,10 @@ def _facts(goal: Tool, result: str) -> list[str]:
     """What the customer must hear of a successful result."""
     answer = json.loads(result)
     if goal.kind is ToolKind.SEARCH:
-        return [row[f"{goal.entity}_id"] for row in answer["results"][:1]]
+        return [str(row[f"{goal.entity}_id"]) for row in answer["results"][:1]]
     if goal.kind is ToolKind.OTHER:
         return [answer["reference"]]
     record = next((v for v in answer.values() if isinstance(v, dict)), {})
     if goal.kind is ToolKind.READ:
         return [str(record["status"])]
-    return [record[f"{goal.entity}_id"]] if goal.kind is ToolKind.CREATE else []
+    return [str(record[f"{goal.entity}_id"])] if goal.kind is ToolKind.CREATE else []

@@ -24,11 +24,11 @@ class Script(Record):
     persona: Persona
     slots: dict[str, Any]
     """What the customer knows, by parameter."""
-    corrections: dict[str, Any] = {}
+    corrections: dict[str, Any]
     """Right values given once something was not found."""
-    follow_ups: tuple[str, ...] = ()
+    follow_ups: tuple[str, ...]
     """Said one at a time when the agent has answered."""
-    confirmation: str = wording.DEFAULT_CONFIRMATION
+    confirmation: str
 
 
 def goal_phrase(tool: Tool) -> str:
@@ -42,7 +42,7 @@ def write_script(
     rule: PolicyRule | None,
     person: Persona,
     known: Mapping[str, Any],
-    mistakes: Mapping[str, str],
+    mistakes: Mapping[str, Any],
     rng: random.Random,
 ) -> Script:
     """Compose the customer's part for a situation.
@@ -66,7 +66,9 @@ def write_script(
     rule_line = _rule_line(rule, rng)
     # A rule's trigger decides whether anything may be done at all, so a handoff is known from the start;
     # other rule lines come after the first answer, as second thoughts do.
-    first_rule_line = rule_line if rule_line and (rule is None or rule.kind is RuleKind.HANDOFF or not goals) else ""
+    first_rule_line = (
+        rule_line if rule_line and (rule is None or rule.kind is RuleKind.HANDOFF or not goals) else ""
+    )
     follow_ups = (rule_line,) if rule_line and not first_rule_line else ()
     opening = [
         rng.choice(wording.GREETINGS),

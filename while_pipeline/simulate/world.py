@@ -27,7 +27,9 @@ _STATE_AFTER = {
     "block": "blocked", "unblock": "active", "enable": "enabled", "disable": "disabled",
     "connect": "connected", "disconnect": "disconnected", "toggle": "toggled",
 }  # fmt: skip
-_ECHOES = frozenset({"string", "value", "example", "user@example.com", "unknown", "n/a", "none", "null", "todo"})
+_ECHOES = frozenset(
+    {"string", "value", "example", "user@example.com", "unknown", "n/a", "none", "null", "todo"}
+)
 
 Records = dict[str, dict[str, dict[str, Any]]]
 """entity -> id -> fields."""
@@ -94,7 +96,9 @@ class World:
             before = self._start.records.get(entity, {})
             for key, fields in rows.items():
                 old = before.get(key, {})
-                changed |= {f"{entity}/{key}/{f}": v for f, v in fields.items() if f not in old or old[f] != v}
+                changed |= {
+                    f"{entity}/{key}/{f}": v for f, v in fields.items() if f not in old or old[f] != v
+                }
         if self._transferred:
             changed["transfer"] = True
         return dict(sorted(changed.items()))
@@ -118,7 +122,8 @@ class World:
             case ToolKind.READ:
                 return self._read(tool, arguments)
             case ToolKind.OTHER:
-                return {"status": "ok", "reference": f"REF-{content_id(tool.name, dict(arguments))[:6].upper()}"}
+                compared = {p: v for p, v in arguments.items() if not tool.free_text(p)}
+                return {"status": "ok", "reference": f"REF-{content_id(tool.name, compared)[:6].upper()}"}
             case _:
                 return self._write(tool, arguments)
 
@@ -127,7 +132,7 @@ class World:
             if is_identifier(parameter) and not (tool.kind is ToolKind.CREATE and parameter == tool.key):
                 noun = noun_of(parameter)
                 tables = [self._records.get(noun, {})] if noun else list(self._records.values())
-                if not any(value in table for table in tables):
+                if not any(str(value) in table for table in tables):
                     message = f"No {(noun or 'record').replace('_', ' ')} with {parameter} {value} was found."
                     return {"error": "not_found", "message": message}
         return None
@@ -136,7 +141,7 @@ class World:
         if tool.key is None:
             table = self._records.setdefault(tool.entity, {})
             return tool.entity, table.setdefault(SINGLE, {"status": "active"})
-        key = arguments[tool.key]
+        key = str(arguments[tool.key])
         if noun_of(tool.key) is not None:
             return tool.entity, self._records[tool.entity][key]
         return next((e, table[key]) for e, table in self._records.items() if key in table)
@@ -155,9 +160,18 @@ class World:
         table = self._records.setdefault(tool.entity, {})
         fields = {p: v for p, v in arguments.items() if not tool.free_text(p)}
         for key, row in table.items():
-            if row.get("status") != "cancelled" and fields and all(row.get(p) == v for p, v in fields.items()):
+            if (
+                row.get("status") != "cancelled"
+                and fields
+                and all(row.get(p) == v for p, v in fields.items())
+            ):
                 return {"error": "already_done", "message": f"An identical {tool.entity} exists: {key}."}
-        key = f"{tool.entity.replace('_', '')[:4].upper()}-{9_000 + len(table)}"
+        if tool.key is None:
+            key = f"{tool.entity.replace('_', '')[:4].upper()}-{9_000 + len(table)}"
+        else:
+            key = str(arguments[tool.key])
+            if key in table:
+                return {"error": "conflict", "message": f"Another {tool.entity} has the id {key}."}
         table[key] = {f"{tool.entity}_id": key, **fields, "status": "created"}
         return {"status": "ok", tool.entity: table[key]}
 
@@ -166,11 +180,13 @@ class World:
         changes = self._changes(tool, arguments)
         if all(record.get(field) == value for field, value in changes.items()):
             return {"error": "already_done", "message": f"This was already done; nothing changed. {changes}"}
-        if record.get("status") == "cancelled":
+        # Money goes back after a cancellation; nothing else happens to what is cancelled.
+        if record.get("status") == "cancelled" and changes != {"payment": "refunded"}:
             return {"error": "not_allowed", "message": f"This {entity} is cancelled and cannot be changed."}
+        before = {"previous_status": record["status"]} if "status" in record else {}
+        resumed = {"resumed": record.pop("pending_action")} if "pending_action" in record else {}
         record.update(changes)
-        record.pop("pending_action", None)
-        return {"status": "ok", entity: record}
+        return {"status": "ok", entity: record, **before, **resumed}
 
     def _changes(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if tool.kind is ToolKind.CANCEL:
@@ -182,7 +198,7 @@ class World:
 
 
 def state_change(tool: Tool) -> dict[str, str]:
-    """The field an argument-less update sets: `enable_roaming` -> roaming: enabled; `suspend_line` -> status."""
+    """The field an argument-less update sets: `enable_roaming` -> roaming; `suspend_line` -> status."""
     after = _STATE_AFTER.get(tool.verb, f"{tool.verb}_done")
     nouns = [w for w in words_of(tool.name) if w != tool.verb and w not in tool.entity.split("_")]
     field = nouns[0] if tool.verb in ("enable", "disable", "toggle") and nouns else "status"
@@ -227,7 +243,9 @@ def _invalid(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
     for parameter, value in arguments.items():
         listed = "enum" in tool.properties.get(parameter, {})
         if isinstance(value, str) and not (listed or tool.free_text(parameter)) and _echoes(parameter, value):
-            return _error("invalid_argument", f"{parameter}: {value!r} is not a value; ask the customer for it.")
+            return _error(
+                "invalid_argument", f"{parameter}: {value!r} is not a value; ask the customer for it."
+            )
     return None
 
 
@@ -235,7 +253,7 @@ def _echoes(parameter: str, value: str) -> bool:
     """Whether a value only repeats the schema or a stock example instead of naming something."""
     low = value.strip().lower()
     shape = low.strip("<>[]{}")
-    return low in _ECHOES or shape == parameter.lower() or shape.startswith("your_") or not low
+    return not low or low in _ECHOES or words_of(shape) == words_of(parameter) or shape.startswith("your_")
 
 
 def _same(stored: Any, asked: Any) -> bool:

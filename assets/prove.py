@@ -1,0 +1,123 @@
+"""Prove: sealed tasks, both policies' attempts at them, the paired difference, and the decision."""
+
+import dagster as dg
+import polars as pl
+
+from assets.simulate import grid
+from assets.stored import PARTITIONS, key_of, store, table_assets
+from resources.models import Models
+from resources.project import ProjectResource
+from resources.warehouse import Warehouse
+from while_pipeline.constants import MIN_CHANGED_TASKS
+from while_pipeline.ids import seed_of
+from while_pipeline.prove.delta import Verdict, paired_delta, promotable
+from while_pipeline.prove.held_out import draw_held_out
+from while_pipeline.prove.looks import look_row, times_looked_at
+from while_pipeline.prove.trials import trial_rows
+from while_pipeline.simulate.rows import scenario_row, scenarios_from
+from while_pipeline.simulate.scenario import ScenarioWriter
+from while_pipeline.tables import prove, simulate, train, watch
+from while_pipeline.tables.base import frame
+from while_pipeline.tables.views import VIEWS
+from while_pipeline.train.registry import weights_from
+
+
+@table_assets(prove.HeldOut, deps=[simulate.Axes])
+def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """Drawn from the fifth of the space that no training ever sees, by category; fresh ones first."""
+    day, loaded = context.partition_key, project.load()
+    looked_at = times_looked_at(warehouse.read(prove.Looks, before=day))
+    tasks = draw_held_out(
+        grid(loaded),
+        ScenarioWriter(loaded.tools, loaded.policy_document),
+        tasks=loaded.settings.prove.tasks,
+        seed=loaded.settings.seed,
+        day=day,
+        looked_at=looked_at,
+    )
+    rows = [{"fresh": looked_at[task.task_id] == 0, **scenario_row(task)} for task in tasks]
+    yield from store(day, warehouse, {prove.HeldOut: frame(prove.HeldOut, day, rows)})
+
+
+@table_assets(prove.Trials, deps=[prove.HeldOut, train.Policies, watch.Agent])
+def trials(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models):
+    """Same worlds, same customers, same luck; only the policy differs."""
+    day, loaded = context.partition_key, project.load()
+    candidates = warehouse.read(train.Policies, day)
+    rows = []
+    if candidates.height:
+        serving = weights_from(warehouse.read(watch.Agent, day).row(0, named=True))
+        rows = trial_rows(
+            scenarios_from(warehouse.read(prove.HeldOut, day)),
+            {"before": serving, "after": weights_from(candidates.row(0, named=True))},
+            loaded.tools,
+            loaded.policy_document,
+            models.judge(loaded),
+            k=loaded.settings.prove.k,
+            seed=seed_of(loaded.settings.seed, "trials", day),
+        )
+    made = frame(prove.Trials, day, rows)
+    rates = {f"pass_at_1_{arm}": made.filter(pl.col("arm") == arm)["passed"].mean() or 0.0 for arm in ("before", "after")}
+    yield from store(day, warehouse, {prove.Trials: made}, rates)
+
+
+@table_assets(prove.Delta, prove.Looks, deps=[prove.Trials, prove.HeldOut])
+def delta(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """Better only when the interval excludes zero, the sign-flip test agrees and enough tasks changed."""
+    day, settings = context.partition_key, project.load().settings.prove
+    played = warehouse.read(prove.Trials, day)
+    looked = []
+    if played.height:
+        versions = dict(played.select("arm", "policy_version").unique(maintain_order=True).iter_rows())
+        earlier = times_looked_at(warehouse.read(prove.Looks, before=day))
+        tasks = played["task_id"].unique().sort().to_list()
+        looked = [look_row(versions["after"], versions["before"], tasks, earlier, settings.level)]
+    report = paired_delta(
+        played,
+        level=settings.level,
+        min_changed=MIN_CHANGED_TASKS,
+        min_effect=settings.min_effect,
+        looks=looked[0]["look"] if looked else 1,
+    )
+    overall = report.row(0, named=True)
+    figures = {n: overall[n] for n in ("before", "after", "difference", "low", "high") if overall[n] is not None}
+    yield from store(
+        day,
+        warehouse,
+        {
+            prove.Delta: frame(prove.Delta, day, report.iter_rows(named=True)),
+            prove.Looks: frame(prove.Looks, day, looked),
+        },
+        {"verdict": overall["verdict"], "reason": overall["reason"], **figures},
+    )
+
+
+@table_assets(prove.Promotion, deps=[prove.Delta, prove.Looks, train.Policies])
+def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """A promoted candidate serves from the next day on. The day's tables are published for readers after this."""
+    day = context.partition_key
+    rows = []
+    for row in warehouse.read(train.Policies, day).iter_rows(named=True):
+        promoted, reason = promotable(warehouse.read(prove.Delta, day))
+        rows.append(
+            {"candidate": row["policy_version"], "serving": row["parent"], "promoted": promoted, "reason": reason}
+        )
+    said = rows[0]["reason"] if rows else "no candidate today"
+    yield from store(day, warehouse, {prove.Promotion: frame(prove.Promotion, day, rows)}, {"decision": said})
+    warehouse.create_views(VIEWS)
+    warehouse.publish()
+
+
+@dg.asset_check(
+    asset=key_of(prove.Delta),
+    partitions_def=PARTITIONS,
+    description="No category and not the whole got worse. A red mark here means the candidate is not promoted.",
+)
+def nothing_got_worse(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
+    """Too few tasks is not worse, and not better either: it says how many are needed."""
+    rows = warehouse.read(prove.Delta, context.partition_key)
+    worse = rows.filter(pl.col("verdict") == Verdict.WORSE)["scope"].to_list()
+    return dg.AssetCheckResult(passed=not worse, metadata={"worse": worse})
+
+
+CHECKS = [nothing_got_worse]

@@ -1,0 +1,197 @@
+"""Train: the four cuts, why the rest was dropped, the publication gate, and the next policy."""
+
+import dagster as dg
+import polars as pl
+
+from assets.stored import PARTITIONS, key_of, store, table_assets
+from resources.project import ProjectResource
+from resources.warehouse import Warehouse
+from while_pipeline.project import Project
+from while_pipeline.tables import grade, prove, simulate, train, watch
+from while_pipeline.tables.base import Table, frame
+from while_pipeline.train.cuts import Cut, Cutter
+from while_pipeline.train.cuts import why_dropped as fates
+from while_pipeline.train.fit import fit_sft
+from while_pipeline.train.publication import Gate, check_cut
+from while_pipeline.train.registry import weights_from
+from while_pipeline.train.rows import (
+    candidates_from,
+    decisions_of,
+    facts_by_rollout,
+    policy_row,
+    sealed_prompts,
+)
+
+CUTS: dict[str, type[Table]] = {
+    "sft": train.Sft,
+    "dpo": train.Dpo,
+    "grpo": train.Grpo,
+    "reward_model": train.RewardModel,
+}
+SOURCES = [simulate.Rollouts, grade.Grades, prove.HeldOut, watch.Agent]
+
+
+def require_trust(warehouse: Warehouse, day: str) -> None:
+    """Hold the gate a second time: a blocking check only blocks inside its own run."""
+    rows = warehouse.read(grade.JudgeTrust, day).filter(pl.col("half") == "all")
+    if rows.is_empty() or not rows["trusted"][0]:
+        reason = rows["reason"][0] if rows.height else f"grade.judge_trust has no row for {day}; materialise it first"
+        raise dg.Failure(f"the judge is not trusted: {reason}", allow_retries=False)
+
+
+def require_clean_reward(warehouse: Warehouse, day: str) -> None:
+    """Hold the hack gate a second time."""
+    rows = warehouse.read(grade.HackScan, day)
+    if rows["hacked"].any():
+        raise dg.Failure(f"the reward is hacked: {rows['reason'][0]}", allow_retries=False)
+
+
+def cutter(warehouse: Warehouse, project: Project, day: str) -> Cutter:
+    """The cutter of a day's rollouts."""
+    agent = warehouse.read(watch.Agent, day).row(0, named=True)
+    candidates = candidates_from(warehouse.read(simulate.Rollouts, day), warehouse.read(grade.Grades, day))
+    return Cutter(
+        candidates, project.tools, agent["policy_document"], sealed_prompts(warehouse.read(prove.HeldOut, day))
+    )
+
+
+def kept(cut: Cut) -> dict[str, int]:
+    """Figures of a cut for its metadata."""
+    return {"kept_rollouts": sum(gate == "kept" for gate, _ in cut.fate.values()), "rollouts": len(cut.fate)}
+
+
+@table_assets(train.Sft, deps=[*SOURCES, grade.JudgeTrust])
+def sft(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """One row per scenario that was solved, picks spread over behaviours."""
+    day = context.partition_key
+    require_trust(warehouse, day)
+    cut = cutter(warehouse, project.load(), day).sft()
+    yield from store(day, warehouse, {train.Sft: frame(train.Sft, day, cut.rows)}, kept(cut))
+
+
+@table_assets(train.Dpo, deps=[*SOURCES, grade.JudgeTrust])
+def dpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """A pass against a failure of the same scenario, cut where they part."""
+    day = context.partition_key
+    require_trust(warehouse, day)
+    cut = cutter(warehouse, project.load(), day).dpo()
+    yield from store(day, warehouse, {train.Dpo: frame(train.Dpo, day, cut.rows)}, kept(cut))
+
+
+@table_assets(train.Grpo, deps=[*SOURCES, grade.JudgeTrust, grade.HackScan, grade.PassAt])
+def grpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """Whole groups that pass sometimes: 20 to 80 %."""
+    day = context.partition_key
+    require_trust(warehouse, day)
+    require_clean_reward(warehouse, day)
+    cut = cutter(warehouse, project.load(), day).grpo()
+    yield from store(day, warehouse, {train.Grpo: frame(train.Grpo, day, cut.rows)}, kept(cut))
+
+
+@table_assets(train.RewardModel, deps=[*SOURCES, grade.JudgeTrust])
+def reward_model(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """Every graded rollout with its reward."""
+    day = context.partition_key
+    require_trust(warehouse, day)
+    cut = cutter(warehouse, project.load(), day).reward_model()
+    yield from store(day, warehouse, {train.RewardModel: frame(train.RewardModel, day, cut.rows)}, kept(cut))
+
+
+@table_assets(train.WhyDropped, deps=[*SOURCES, *CUTS.values()])
+def why_dropped(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """The first gate that dropped each rollout from each cut."""
+    day = context.partition_key
+    made = cutter(warehouse, project.load(), day)
+    rows = fates([made.sft(), made.dpo(), made.grpo(), made.reward_model()])
+    yield from store(day, warehouse, {train.WhyDropped: frame(train.WhyDropped, day, rows)})
+
+
+@table_assets(train.Publication, deps=[*CUTS.values(), train.WhyDropped, grade.HackScan, prove.HeldOut])
+def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+    """Recomputed from the cuts' own rows, so that a row put there by other means is caught too."""
+    day = context.partition_key
+    trust = warehouse.read(grade.JudgeTrust, day).filter(pl.col("half") == "all").row(0, named=True)
+    hack = warehouse.read(grade.HackScan, day)
+    gate = Gate(
+        split_seed=project.load().settings.seed,
+        sealed=sealed_prompts(warehouse.read(prove.HeldOut, day)),
+        facts=facts_by_rollout(warehouse.read(simulate.Rollouts, day), warehouse.read(simulate.Scenarios, day)),
+        trusted=trust["trusted"],
+        trust_reason=trust["reason"],
+        hacked=hack["hacked"].any(),
+        hack_reason=str(hack["reason"].first()),
+    )
+    checks = [
+        vars(check)
+        for cut, model in CUTS.items()
+        for check in check_cut(cut, warehouse.read(model, day).iter_rows(named=True), gate)
+    ]
+    yield from store(day, warehouse, {train.Publication: frame(train.Publication, day, checks)})
+
+
+@table_assets(train.Policies, deps=[train.Sft, train.Publication, watch.Agent, simulate.Rollouts])
+def policies(context: dg.AssetExecutionContext, warehouse: Warehouse):
+    """The candidate: the serving policy fitted to the published SFT cut."""
+    day = context.partition_key
+    refused = warehouse.read(train.Publication, day).filter(~pl.col("passed"))
+    if refused.height:
+        row = refused.row(0, named=True)
+        raise dg.Failure(f"publication refused {row['cut']}: {row['check']}: {row['detail']}", allow_retries=False)
+    agent = warehouse.read(watch.Agent, day).row(0, named=True)
+    training = warehouse.read(train.Sft, day)
+    rows = []
+    if agent["weights"] is None:
+        context.log.warning(f"a {agent['plays']} agent is not fitted here: the cuts are for its own trainer")
+    elif training.is_empty():
+        context.log.warning("the SFT cut is empty: there is no candidate today")
+    else:
+        parent = weights_from(agent)
+        fitted = fit_sft(parent, decisions_of(training, warehouse.read(simulate.Rollouts, day)))
+        rows = [policy_row(parent, fitted, training)]
+    made = frame(train.Policies, day, rows)
+    figures = {name: made[name][0] for name in ("loss_before", "loss_after", "kl", "n_rows")} if rows else {}
+    yield from store(day, warehouse, {train.Policies: made}, figures)
+
+
+@dg.asset_check(
+    asset=key_of(train.WhyDropped),
+    partitions_def=PARTITIONS,
+    blocking=True,
+    description="Every rollout of the day is accounted for exactly once per cut, and what is kept is in the cut.",
+)
+def every_rollout_is_accounted_for(
+    context: dg.AssetCheckExecutionContext, warehouse: Warehouse
+) -> dg.AssetCheckResult:
+    """Counted in SQL over the stored tables."""
+    day = context.partition_key
+    counted = warehouse.query(
+        """SELECT cut, count(*) AS n, count(*) FILTER (gate = 'kept') AS kept FROM train.why_dropped
+        WHERE day = ? GROUP BY cut ORDER BY cut""",
+        [day],
+    )
+    played = warehouse.read(simulate.Rollouts, day).height
+    in_cut = {
+        "sft": warehouse.read(train.Sft, day).height,
+        "dpo": 2 * warehouse.read(train.Dpo, day).height,
+        "grpo": warehouse.read(train.Grpo, day).height,
+        "reward_model": warehouse.read(train.RewardModel, day).height,
+    }
+    wrong = [cut for cut, n, n_kept in counted.iter_rows() if n != played or n_kept != in_cut[cut]]
+    complete = counted.height == len(CUTS) or played == 0
+    return dg.AssetCheckResult(passed=complete and not wrong, metadata={"rollouts": played, "wrong": wrong})
+
+
+@dg.asset_check(
+    asset=key_of(train.Publication),
+    partitions_def=PARTITIONS,
+    blocking=True,
+    description="Every check of every cut passed; nothing trains on a cut that leaks or that nobody can trust.",
+)
+def cuts_may_be_published(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
+    """The refusals are in train.publication with an example each."""
+    refused = warehouse.read(train.Publication, context.partition_key).filter(~pl.col("passed"))
+    said = [f"{cut}: {check}: {detail}" for cut, check, detail in refused.select("cut", "check", "detail").iter_rows()]
+    return dg.AssetCheckResult(passed=not said, metadata={"refused": said})
+
+
+CHECKS = [every_rollout_is_accounted_for, cuts_may_be_published]

@@ -1,0 +1,41 @@
+"""Who plays the agent and who judges, as the project's settings say."""
+
+from pathlib import Path
+
+import dagster as dg
+
+from while_pipeline.agents.callable_agent import CallableAgent, load_callable
+from while_pipeline.agents.embedded import EmbeddedAgent
+from while_pipeline.agents.endpoint import EndpointPlayer
+from while_pipeline.agents.policy import Weights
+from while_pipeline.agents.protocol import Agent, AsyncAgent
+from while_pipeline.grade.judge import DEFAULT_RUBRIC, Judge, ModelJudge, RulesJudge
+from while_pipeline.project import Project
+
+RESPONSES = "responses.sqlite"
+"""Every answer of a model that was paid for, beside the database."""
+
+
+class Models(dg.ConfigurableResource):
+    """Makes agents and judges."""
+
+    data: str
+    """Folder of the response store."""
+
+    def agent(self, project: Project, weights: Weights | None) -> Agent | AsyncAgent:
+        """The agent that plays; `weights` are those of the embedded policy."""
+        settings = project.settings.agent
+        if settings.plays == "endpoint" and settings.endpoint is not None:
+            return EndpointPlayer(settings.endpoint, Path(self.data) / RESPONSES)
+        if settings.plays == "callable" and settings.callable is not None:
+            return CallableAgent(load_callable(settings.callable), settings.callable)
+        assert weights is not None, "the embedded agent needs weights"
+        return EmbeddedAgent(weights)
+
+    def judge(self, project: Project) -> Judge:
+        """The judge."""
+        settings = project.settings.judge
+        if settings.plays == "endpoint" and settings.endpoint is not None:
+            rubric = (project.root / settings.rubric).read_text("utf-8") if settings.rubric else DEFAULT_RUBRIC
+            return ModelJudge(settings.endpoint, rubric, Path(self.data) / RESPONSES)
+        return RulesJudge()

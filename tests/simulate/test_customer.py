@@ -1,0 +1,173 @@
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from while_pipeline.policy_document import RuleKind
+from while_pipeline.project import load_project
+from while_pipeline.records import Message, Situation
+from while_pipeline.simulate.axes import grid_of, situation
+from while_pipeline.simulate.customer import NOTHING_MORE, CustomerTurn, respond
+from while_pipeline.simulate.scenario import ScenarioWriter
+from while_pipeline.simulate.script import Script
+from while_pipeline.simulate.values import Persona
+
+PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
+PERSON = Persona(
+    full_name="Ada Fox",
+    date_of_birth="1980-02-03",
+    email="ada@example.org",
+    phone_number="555-010-0000",
+    postcode="10000",
+)
+CHANGE = Situation(
+    tool="change_plan",
+    policy_rule="none",
+    stance="ordinary",
+    world_state="exists",
+    tool_condition="success",
+    history="fresh",
+)
+
+
+def _script(**changes: Any) -> Script:
+    told: dict[str, Any] = {
+        "opening": "Please change plan.",
+        "goal_line": "Please change plan.",
+        "persona": PERSON,
+        "slots": {"line_id": "LINE-1", "plan": "basic", "date": "2026-05-01"},
+        "corrections": {},
+        "follow_ups": (),
+        "confirmation": "Yes, please go ahead.",
+    }
+    return Script(**(told | changes))
+
+
+def _hear(script: Script, *agent_said: str) -> CustomerTurn:
+    """Let the customer answer each of the agent's messages; the last answer counts."""
+    messages = [Message(role="user", content=script.opening)]
+    turn = CustomerTurn(script.opening)
+    for said in agent_said:
+        assert turn.text is not None, "the customer has left"
+        messages.append(Message(role="assistant", content=said))
+        turn = respond(script, messages)
+        messages.append(Message(role="user", content=turn.text))
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("Could you tell me your line id?", "My line id is LINE-1."),
+        ("Please provide your line ID.", "My line id is LINE-1."),
+        ("I will need your line id and plan.", "My line id is LINE-1, plan is basic."),
+        ("Please provide:\n1. Your line id.\n2. The plan.", "My line id is LINE-1, plan is basic."),
+        ("What is your full name and your date of birth?", "I am Ada Fox, born 1980-02-03."),
+        (
+            "Who are you, and which date? What is your name?",
+            "I am Ada Fox, born 1980-02-03. My date is 2026-05-01.",
+        ),
+        ("I am about to change plan. Shall I go ahead?", "Yes, please go ahead."),
+        ("Would you like me to do that now?", "Yes, please go ahead."),
+        ("Please confirm (yes/no).", "Yes, please go ahead."),
+        ("How can I help you?", "Please change plan."),
+        ("What exactly would you like me to do?", "Please change plan."),
+        ("What is your favourite colour?", NOTHING_MORE),
+    ],
+)
+def test_the_customer_answers_what_is_asked_from_what_it_knows(asked: str, answer: str) -> None:
+    assert _hear(_script(), asked) == CustomerTurn(answer)
+
+
+@pytest.mark.parametrize(
+    ("said", "ending"),
+    [
+        ("The plan of your line was changed.", "satisfied"),
+        ("That is done. Is there anything else I can help you with?", "satisfied"),
+        ("If you need anything else, please let me know.", "satisfied"),
+        ("I am transferring you to a human colleague now.", "transferred"),
+    ],
+)
+def test_an_answer_ends_the_conversation(said: str, ending: str) -> None:
+    assert _hear(_script(), said) == CustomerTurn(None, ending)  # type: ignore[arg-type]
+
+
+def test_what_was_kept_for_later_is_said_once_and_one_at_a_time() -> None:
+    script = _script(follow_ups=("What about the fee?", "And the tax?"))
+    done = "That is done. Is there anything else?"
+    assert _hear(script, done).text == "What about the fee?"
+    assert _hear(script, done, "There is none.").text == "And the tax?"
+    assert _hear(script, done, "There is none.", "None either.") == CustomerTurn(None, "satisfied")
+
+
+def test_a_wrong_value_is_corrected_once_it_was_not_found_and_stays_corrected() -> None:
+    script = _script(slots={"line_id": "LINE-9"}, corrections={"line_id": "LINE-1"})
+    correction = "Sorry, I misread it. The line id is LINE-1."
+    not_found = "I could not find a line LINE-9."
+    assert _hear(script, "Could you tell me your line id?").text == "My line id is LINE-9."
+    assert _hear(script, not_found).text == correction
+    assert _hear(script, "No line was found. Shall I go ahead with the other one?").text == (
+        f"{correction} {script.confirmation}"
+    )
+    assert _hear(script, not_found, "What is your line id?").text == "My line id is LINE-1."
+    assert _hear(script, not_found, not_found) == CustomerTurn(None, "satisfied")
+
+
+def test_a_customer_asked_the_same_thing_three_times_leaves() -> None:
+    asked = "Could you tell me your line id?"
+    assert _hear(_script(), asked, asked).ending is None
+    assert _hear(_script(), asked, asked, asked) == CustomerTurn(None, "gone")
+    assert _hear(_script(), asked, "Your line id, please?", "What was the line id?") == CustomerTurn(
+        None, "gone"
+    )
+
+
+def test_a_yes_to_three_different_questions_is_no_impatience_but_to_the_same_one_it_is() -> None:
+    questions = [f"I am about to do thing {i}. Shall I go ahead?" for i in range(4)]
+    assert _hear(_script(), *questions).text == "Yes, please go ahead."
+    assert _hear(_script(), *questions[:1] * 3) == CustomerTurn(None, "gone")
+
+
+PIECES = (
+    "Shall I go ahead?", "What is your full name?", "Could you tell me your line id and plan?",
+    "I could not find it.", "That is done.", "Anything else?", "Please provide your order id:", "Why?", "",
+)  # fmt: skip
+TALKS = st.lists(st.lists(st.sampled_from(PIECES), max_size=4).map(" ".join), min_size=1, max_size=8)
+
+
+@given(seed=st.integers(0, 10_000), talk=TALKS)
+def test_the_customer_never_utters_a_fact_of_the_answer_key_and_always_comes_to_an_end_or_speaks(
+    seed: int, talk: list[str]
+) -> None:
+    rng = random.Random(seed)
+    grid = grid_of(PROJECT.tools, PROJECT.policy_document, 7)
+    row = [rng.choice(values) for values in grid.axes.values()]
+    if not grid.allowed(row):
+        return
+    scenario = ScenarioWriter(PROJECT.tools, PROJECT.policy_document).write(situation(row), seed)
+    script = scenario.script
+    rules = [rule.text for kind in RuleKind for rule in PROJECT.policy_document.of_kind(kind)]
+    # An id the customer was given may be the fact too; a status is a common word and is met as a phrase.
+    secret = {fact for fact in scenario.key.facts if fact not in map(str, script.slots.values())}
+    secret = {fact if "-" in fact else f"status is {fact}" for fact in secret} | set(rules)
+    messages = [Message(role="user", content=script.opening)]
+    for said in talk:
+        messages.append(Message(role="assistant", content=said))
+        turn = respond(script, messages)
+        assert (turn.text is None) is (turn.ending is not None)
+        if turn.text is None:
+            break
+        messages.append(Message(role="user", content=turn.text))
+    uttered = " ".join(m.content or "" for m in messages if m.role == "user")
+    assert not [fact for fact in secret if fact in uttered]
+
+
+def test_the_customers_turn_depends_on_nothing_but_the_script_and_the_conversation() -> None:
+    script = ScenarioWriter(PROJECT.tools, PROJECT.policy_document).write(CHANGE, 1).script
+    messages = [Message(role="user", content=script.opening), Message(role="assistant", content="Your plan?")]
+    assert respond(script, messages) == respond(
+        Script.model_validate_json(script.model_dump_json()), list(messages)
+    )

@@ -1,0 +1,106 @@
+"""The example that ships: its documents, and traffic that is what its script makes."""
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+from while_pipeline.agents.policy import base_weights
+from while_pipeline.messages import steps
+from while_pipeline.policy_document import RuleKind
+from while_pipeline.project import Project, load_project
+from while_pipeline.tools import ToolKind
+from while_pipeline.watch.read import Traffic, read_traffic
+from while_pipeline.watch.redact import Redactor
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "telecom"
+DAYS = ("2026-03-02", "2026-03-03")
+CONVERSATIONS = 36
+
+
+@pytest.fixture(scope="module")
+def make_traffic() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_traffic", EXAMPLE / "make_traffic.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def project() -> Project:
+    return load_project(EXAMPLE)
+
+
+@pytest.fixture(scope="module")
+def traffic(project: Project) -> Traffic:
+    folder = project.traffic_folder
+    return read_traffic([folder / day / "agent.jsonl" for day in DAYS], folder, None)
+
+
+def test_the_policy_document_has_rules_of_every_kind(project: Project) -> None:
+    rules = project.policy_document.rules
+    assert 10 <= len(rules) <= 15
+    assert {rule.kind for rule in rules} == set(RuleKind)
+
+
+def test_the_tools_do_everything_a_support_agent_does(project: Project) -> None:
+    assert 8 <= len(project.tools) <= 12
+    assert {tool.kind for tool in project.tools} == set(ToolKind) - {ToolKind.OTHER}
+
+
+def test_the_shipped_traffic_is_what_the_script_writes(make_traffic: ModuleType, tmp_path: Path) -> None:
+    outcome = CliRunner().invoke(make_traffic.main, ["--out", str(tmp_path)])
+    assert outcome.exit_code == 0, outcome.output
+    shipped = EXAMPLE / "traffic"
+    made = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.jsonl")}
+    assert sorted(made) == [Path(day, "agent.jsonl") for day in DAYS]
+    differing = [str(path) for path, content in made.items() if (shipped / path).read_bytes() != content]
+    assert not differing, "run examples/telecom/make_traffic.py and commit what it writes"
+
+
+@pytest.mark.parametrize("day", DAYS)
+def test_the_traffic_reads_back_as_it_was_played(
+    make_traffic: ModuleType, project: Project, traffic: Traffic, day: str
+) -> None:
+    rollouts = make_traffic.played(project, day, CONVERSATIONS, base_weights())
+    played = [(make_traffic.SYSTEM, *rollout.messages) for rollout in rollouts]
+    # A customer's last word that the agent never answered leaves no trace.
+    answered = [said[:-1] if said[-1].role == "user" else said for said in played]
+    read = sorted((c for c in traffic.conversations if c.day == day), key=lambda c: c.started_at_ns or 0)
+    assert len(read) == CONVERSATIONS
+    assert [c.messages for c in read] == answered
+
+
+def test_the_traffic_is_read_without_loss(traffic: Traffic) -> None:
+    assert traffic.rejects == ()
+    assert {c.incomplete for c in traffic.conversations} == {None}
+    assert len({c.conversation_id for c in traffic.conversations}) == len(DAYS) * CONVERSATIONS
+    assert {(c.agent_name, c.model) for c in traffic.conversations} == {
+        ("support-agent", base_weights().version)
+    }
+    assert {Path(c.source).parts[0] == c.day for c in traffic.conversations} == {True}
+
+
+def test_tool_calls_succeed_and_fail_in_several_ways(traffic: Traffic) -> None:
+    statuses = Counter(step.status for c in traffic.conversations for step in steps(c.messages))
+    assert statuses["ok"] > statuses.total() / 3
+    assert len(statuses.keys() - {"ok"}) >= 4
+
+
+def test_redaction_has_something_to_do(traffic: Traffic) -> None:
+    redact = Redactor("example")
+    kept = "".join(redact.conversation(c).model_dump_json() for c in traffic.conversations)
+    assert "@example.org" in "".join(c.model_dump_json() for c in traffic.conversations)
+    assert "@example.org" not in kept
+    assert "<email:" in kept
+    assert "<phone:" in kept
+
+
+def test_the_shipped_traffic_is_small() -> None:
+    shipped = [EXAMPLE / "traffic" / day / "agent.jsonl" for day in DAYS]
+    assert sum(path.stat().st_size for path in shipped) < 2_000_000

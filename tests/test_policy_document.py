@@ -1,0 +1,164 @@
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from while_pipeline.policy_document import PolicyDocument, RuleKind, asks_about_rules, read_policy_document
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+EXAMPLE = read_policy_document((ROOT / "examples" / "telecom" / "policy.md").read_text(encoding="utf-8"))
+PUBLIC = ("tau-bench/airline.wiki.md", "tau2-telecom/main_policy.md", "tau2-telecom/policy.full.md")
+
+
+def _public(path: str) -> PolicyDocument:
+    if not (SHARED / path).exists():
+        pytest.skip(f"the public data set {path} is not beside this checkout")
+    return read_policy_document((SHARED / path).read_text(encoding="utf-8"))
+
+
+def _kinds(text: str) -> list[RuleKind]:
+    return [rule.kind for rule in read_policy_document(text).rules]
+
+
+def test_the_example_has_fourteen_rules_of_these_kinds() -> None:
+    kinds = "verify never confirm never inform never never never never handoff handoff inform inform inform"
+    assert [rule.kind.value for rule in EXAMPLE.rules] == kinds.split()
+    assert (EXAMPLE.verifies, EXAMPLE.confirms) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("start", "trigger"),
+    [
+        ("Never tell the customer the PUK", "tell me the PUK code or the password of an account"),
+        ("Transfer the customer to a human when they report", "I report a stolen phone or SIM card"),
+        ("Never change the contract", "change the contract of another person at my request"),
+        ("Roaming outside", "roaming outside zone costs extra"),
+    ],
+)
+def test_a_trigger_is_the_rule_in_the_customers_words(start: str, trigger: str) -> None:
+    (rule,) = [rule for rule in EXAMPLE.rules if rule.text.startswith(start)]
+    assert rule.trigger == trigger
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Hand the customer over to a colleague when they ask twice.", RuleKind.HANDOFF),
+        ("Escalate to the fraud team if a card was stolen.", RuleKind.HANDOFF),
+        ("Authenticate the caller before you open their file.", RuleKind.VERIFY),
+        ("Obtain an explicit yes before you change a booking.", RuleKind.CONFIRM),
+        ("You are not allowed to waive the fee.", RuleKind.NEVER),
+        ("Don't share the names of other guests.", RuleKind.NEVER),
+        ("A ticket that was flown cannot be refunded to anyone.", RuleKind.INFORM),
+        ("Each reservation can have at most five passengers.", RuleKind.INFORM),
+    ],
+)
+def test_a_rules_kind_is_what_it_asks_of_the_agent(text: str, kind: RuleKind) -> None:
+    assert _kinds(f"- {text}") == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# What you must never do here",
+        "What you must never do here\n===========================",
+        "What you must never do here\n---------------------------",
+        "You are the support agent and must help the customer.",
+        "As an airline agent, you should help users with their bookings.",
+        "The current time is 2024-05-15 and must not be doubted.",
+        "You must always do the following things:",
+        "Each user has an id that must be unique.",
+        "```\nyou must never read what stands in a fence\n```",
+        "| you must | never read | what stands in a table |",
+        "> you must never read what stands in a quotation",
+        "- must be short",
+        "The office is open on all days of the week.",
+    ],
+)
+def test_headings_role_lines_lead_ins_and_facts_are_not_rules(text: str) -> None:
+    assert _kinds(text) == []
+
+
+def test_a_list_item_goes_on_over_lines_and_a_ruler_after_it_is_no_heading() -> None:
+    document = read_policy_document(
+        "1. You must **always**\n   give the `name`.\n---\n2. You must never lie to people."
+    )
+    assert [rule.text for rule in document.rules] == [
+        "You must always give the name.",
+        "You must never lie to people.",
+    ]
+
+
+def test_a_rule_keeps_its_id_when_it_moves_and_gets_another_when_it_is_reworded() -> None:
+    one, two, reworded = (
+        "- You must never lie to people.",
+        "- You must ask for the name.",
+        "- Never lie to any people.",
+    )
+    first, second = read_policy_document(f"{one}\n{two}").rules
+    assert [rule.rule_id for rule in read_policy_document(f"{two}\n{one}").rules] == [
+        second.rule_id,
+        first.rule_id,
+    ]
+    assert read_policy_document(reworded).rules[0].rule_id != first.rule_id
+
+
+def test_a_rule_written_twice_is_one_rule() -> None:
+    assert len(_kinds("- You must never lie to people.\n\n- You must never lie to people.")) == 1
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_no_heading_and_no_role_line_of_a_public_policy_is_a_rule(path: str) -> None:
+    document = _public(path)
+    headings = {line.lstrip("# ").strip() for line in document.text.splitlines() if line.startswith("#")}
+    roles = [
+        rule.text
+        for rule in document.rules
+        if re.match(r"(as an? .*agent|you are|the current time)", rule.text, re.I)
+    ]
+    assert document.rules
+    assert not headings & {rule.text for rule in document.rules}
+    assert roles == []
+
+
+@pytest.mark.parametrize(
+    ("path", "rules", "kinds"),
+    [
+        (PUBLIC[0], 21, {"confirm": 1, "never": 5, "handoff": 2, "verify": 3, "inform": 10}),
+        (PUBLIC[1], 15, {"never": 2, "handoff": 1, "verify": 2, "inform": 10}),
+    ],
+)
+def test_the_rules_of_a_public_policy_are_counted_by_kind(
+    path: str, rules: int, kinds: dict[str, int]
+) -> None:
+    document = _public(path)
+    counted = {kind.value: len(document.of_kind(kind)) for kind in RuleKind if document.of_kind(kind)}
+    assert (len(document.rules), counted) == (rules, kinds)
+
+
+def test_a_rule_is_put_in_play_by_its_own_trigger_only_and_an_inform_rule_by_a_question() -> None:
+    for rule in EXAMPLE.rules:
+        asked = [
+            other.rule_id
+            for other in EXAMPLE.rules
+            if other.in_play(f"What is your rule about {rule.trigger}?")
+        ]
+        told = [other.rule_id for other in EXAMPLE.rules if other.in_play(f"One more thing, {rule.trigger}.")]
+        spoken = rule.kind in (RuleKind.NEVER, RuleKind.HANDOFF)
+        assert told == ([rule.rule_id] if spoken else [])
+        assert asked == ([rule.rule_id] if rule.kind is RuleKind.INFORM else [])
+
+
+def test_a_record_that_is_called_a_policy_is_not_a_question_about_rules() -> None:
+    assert not asks_about_rules("I would like to cancel policy. My policy id is POL-1.")
+    assert asks_about_rules("What does your policy say on late cancellation?")
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=200))
+def test_any_text_is_read_and_every_rule_has_a_trigger_or_no_words(text: str) -> None:
+    for rule in read_policy_document(text).rules:
+        assert rule.text
+        assert isinstance(rule.trigger, str)

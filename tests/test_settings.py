@@ -1,0 +1,110 @@
+from pathlib import Path
+
+import pytest
+
+from while_pipeline.errors import ProjectError
+from while_pipeline.settings import Settings, load_settings
+
+
+def _load(text: str, root: Path) -> Settings:
+    (root / "while.yaml").write_text(text, encoding="utf-8")
+    return load_settings(root)
+
+
+def test_a_name_is_enough(tmp_path: Path) -> None:
+    settings = _load("name: shop\n", tmp_path)
+    assert settings == Settings(name="shop")
+    assert settings.agent.plays == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value", "mend"),
+    [
+        ("seed: 1", "name", ["seed"], "Field required"),
+        ("name: My Shop", "name", "My Shop", "should match pattern"),
+        ("name: 7", "name", 7, "valid string"),
+        ("name: a\nsede: 1", "sede", 1, "not permitted"),
+        ("name: a\nseed: many", "seed", "many", "valid integer"),
+        ("name: a\nagent: embedded", "agent", "embedded", "valid dictionary"),
+        ("name: a\nagent: {plays: gpt}", "agent.plays", "gpt", "'embedded', 'endpoint' or 'callable'"),
+        (
+            "name: a\nagent: {plays: endpoint}",
+            "agent",
+            ["plays"],
+            "needs agent.endpoint with base_url and model",
+        ),
+        ("name: a\nagent: {plays: callable}", "agent", ["plays"], "needs agent.callable as module:function"),
+        (
+            "name: a\njudge: {plays: endpoint}",
+            "judge",
+            ["plays"],
+            "needs judge.endpoint with base_url and model",
+        ),
+        ("name: a\ntraffic: {timezone: Mars/Olympus}", "traffic.timezone", "Mars/Olympus", "such as UTC"),
+        ("name: a\nbudget: {k: 0}", "budget.k", 0, "greater than or equal to 1"),
+        (
+            "name: a\nbudget: {scenarios: 2000000}",
+            "budget.scenarios",
+            2_000_000,
+            "less than or equal to 1000000",
+        ),
+        ("name: a\nprove: {level: 0.5}", "prove.level", 0.5, "greater than 0.5"),
+        ("name: a\nprove: {level: 95}", "prove.level", 95, "less than 1"),
+        ("name: a\nprove: {min_effect: -0.1}", "prove.min_effect", -0.1, "greater than or equal to 0"),
+        ("- name: a", "file", "list", "it must hold keys such as"),
+        ("", "file", "NoneType", "it must hold keys such as"),
+        ("name: [a", "line 1", "while.yaml", "it is not YAML"),
+        ("name: a\n\tseed: 1", "line 2", "while.yaml", "it is not YAML"),
+        ("name: a\x01", "file", "while.yaml", "characters YAML does not allow"),
+    ],
+)
+def test_an_error_names_the_file_the_key_the_value_and_the_mend(
+    text: str, key: str, value: object, mend: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ProjectError) as caught:
+        _load(text, tmp_path)
+    error = caught.value
+    assert (error.source, error.key, error.value) == (str(tmp_path / "while.yaml"), key, value)
+    assert mend in error.mend
+    assert all(part in str(error) for part in (error.source, key, repr(value), mend))
+
+
+def test_every_wrong_key_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match=r"budget\.k = 0: .*also prove\.k = 99"):
+        _load("name: a\nbudget: {k: 0}\nprove: {k: 99}", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "{base_url: 'http://sk-hush@host/v1 x', model: m}",
+        "{base_url: http://127.0.0.1/v1, model: m, api_key_env: sk-hush}",
+        "{base_url: http://127.0.0.1/v1, model: m, api_key: sk-hush}",
+        "{base_url: http://127.0.0.1/v1, model: m, access_token: sk-hush}",
+        "{base_url: http://127.0.0.1/v1, model: m, headers: {Authorization: sk-hush}}",
+        "{base_url: http://127.0.0.1/v1, model: m, temperature: 9, password: sk-hush}",
+        "{base_url: http://127.0.0.1/v1, model: m, api_key: sk-hush, nope",
+    ],
+)
+def test_an_error_never_shows_what_may_be_a_secret(endpoint: str, tmp_path: Path) -> None:
+    with pytest.raises(ProjectError) as caught:
+        _load(f"name: a\nagent:\n  endpoint: {endpoint}\n", tmp_path)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="it does not exist; set WHILE_PROJECT"):
+        load_settings(tmp_path)
+    (tmp_path / "while.yaml").write_bytes(b"name: \xff")
+    with pytest.raises(ProjectError, match="not UTF-8"):
+        load_settings(tmp_path)
+    (tmp_path / "while.yaml").unlink()
+    (tmp_path / "while.yaml").mkdir()
+    with pytest.raises(ProjectError, match="cannot be read: Is a directory"):
+        load_settings(tmp_path)
+
+
+def test_settings_cannot_be_changed_after_they_were_checked(tmp_path: Path) -> None:
+    settings = _load("name: a", tmp_path)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.seed = 1  # type: ignore[misc]

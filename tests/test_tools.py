@@ -1,0 +1,325 @@
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+
+from while_pipeline.errors import ProjectError
+from while_pipeline.tools import Tool, load_tools, parse_tools, plain_schema
+
+ROOT = Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared" / "data"
+DESCRIBED = {"name": "get_order", "description": "Read."}
+ORDER = {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]}
+
+
+# -- the shapes people have their tools in ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [{"type": "function", "function": DESCRIBED | {"parameters": ORDER}}],
+        [{"type": "function", **DESCRIBED, "parameters": ORDER}],
+        {"tools": [DESCRIBED | {"inputSchema": ORDER}]},
+        {"jsonrpc": "2.0", "id": 1, "result": {"tools": [DESCRIBED | {"inputSchema": ORDER}]}},
+        [DESCRIBED | {"input_schema": ORDER}],
+    ],
+    ids=["openai chat", "openai responses", "mcp", "mcp json-rpc answer", "anthropic"],
+)
+def test_every_vendors_shape_gives_the_same_tool(document: Any) -> None:
+    assert parse_tools(document, "tools.json") == (
+        Tool(name="get_order", description="Read.", parameters=ORDER),
+    )
+
+
+def test_the_openai_shape_reads_back() -> None:
+    tools = parse_tools([{"name": "get_order", "input_schema": ORDER}], "tools.json")
+    assert parse_tools([tool.openai() for tool in tools], "tools.json") == tools
+
+
+def test_a_tool_without_parameters_takes_an_empty_object() -> None:
+    (tool,) = parse_tools([{"name": "list_all_airports"}], "tools.json")
+    assert (tool.required, tool.properties, tool.validator.is_valid({})) == ((), {}, True)
+
+
+# -- typed python functions -------------------------------------------------------------------------------
+
+
+class Size(Enum):
+    SMALL = "small"
+    LARGE = "large"
+
+
+class Address(BaseModel):
+    street: str
+    number: int | None = None
+
+
+def order_pizza(
+    size: Size, address: Address, count: int = 1, payment: Literal["card", "cash"] = "card"
+) -> str:
+    """Order a pizza.
+
+    It is brought.
+    """
+    raise NotImplementedError
+
+
+def unnamed(*things: str) -> None:
+    """Takes what cannot be named."""
+
+
+def unknowable(thing: "NoSuchType") -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Names a type nobody defined."""
+
+
+def opaque(thing: sys.flags.__class__) -> None:  # type: ignore[name-defined]
+    """Takes what JSON cannot carry."""
+
+
+NOT_A_LIST = order_pizza
+NOT_FUNCTIONS = ["order_pizza"]
+EMPTY: list[Any] = []
+TWICE = [order_pizza, order_pizza]
+
+
+@pytest.fixture(autouse=True)
+def _this_module_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "my_tools", sys.modules[__name__])
+
+
+def test_a_typed_function_is_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "TOOLS", [order_pizza], raising=False)
+    (tool,) = load_tools("my_tools:TOOLS", ROOT)
+    assert (tool.name, tool.description) == ("order_pizza", "Order a pizza.\n\nIt is brought.")
+    assert tool.required == ("size", "address")
+    assert tool.properties["size"]["enum"] == ["small", "large"]
+    assert tool.properties["address"]["properties"]["number"]["type"] == "integer"
+    good = {"size": "small", "address": {"street": "Elm"}}
+    assert tool.validator.is_valid(good)
+    assert not tool.validator.is_valid(good | {"size": "huge"})
+
+
+@pytest.mark.parametrize(
+    ("value", "mend"),
+    [
+        ("tools.yaml", "name a .json file beside while.yaml, or module:attr"),
+        ("no_such_module_anywhere:TOOLS", "it could not be imported: ModuleNotFoundError"),
+        ("my_tools:NO_SUCH_NAME", "it could not be imported: AttributeError"),
+        (":TOOLS", "it could not be imported: ValueError"),
+        ("my_tools:NOT_A_LIST", "a non-empty list of Python functions"),
+        ("my_tools:NOT_FUNCTIONS", "a non-empty list of Python functions"),
+        ("my_tools:EMPTY", "a non-empty list of Python functions"),
+        ("my_tools:TWICE", "two tools share this name"),
+    ],
+)
+def test_a_wrong_name_for_the_tools_is_told_with_its_mend(value: str, mend: str) -> None:
+    with pytest.raises(ProjectError, match=r"while\.yaml") as caught:
+        load_tools(value, ROOT)
+    assert mend in caught.value.mend
+
+
+@pytest.mark.parametrize(
+    ("function", "mend"),
+    [
+        (unnamed, "name every parameter"),
+        (unknowable, "no JSON Schema"),
+        (opaque, "no JSON Schema"),
+    ],
+)
+def test_a_function_that_cannot_be_a_tool_is_named(
+    function: Any, mend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "TOOLS", [function], raising=False)
+    with pytest.raises(ProjectError, match=function.__name__) as caught:
+        load_tools("my_tools:TOOLS", ROOT)
+    assert mend in caught.value.mend
+
+
+# -- what is wrong with a tools file ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "key", "mend"),
+    [
+        ([], "tools", "non-empty JSON array"),
+        ({"functions": []}, "tools", "non-empty JSON array"),
+        ("get_order", "tools", "non-empty JSON array"),
+        (["get_order"], "tools[0]", "each tool is a JSON object"),
+        ([{"function": None}], "tools[0].function", "a JSON object with name and parameters"),
+        ([{"name": "ok"}, {"description": "no name"}], "tools[1].name", "letters, digits"),
+        ([{"name": "get order"}], "tools[0].name", "letters, digits"),
+        ([{"name": "f", "parameters": []}], "tools[0] (f).parameters", "of type object"),
+        ([{"name": "f", "parameters": {"type": "array"}}], "tools[0] (f).parameters", "of type object"),
+        (
+            [{"name": "f", "parameters": {"properties": {"a": {"type": "strnig"}}}}],
+            "tools[0] (f).parameters.properties.a.type",
+            "not valid under any",
+        ),
+        (
+            [{"name": "f", "parameters": {"properties": {"a": {"$ref": "#/$defs/A"}}}}],
+            "tools[0] (f).parameters.$ref",
+            "leads nowhere",
+        ),
+        ([{"name": "f"}, {"name": "f"}], "name", "two tools share this name"),
+    ],
+)
+def test_a_bad_tool_is_told_by_position_name_field_and_mend(document: Any, key: str, mend: str) -> None:
+    with pytest.raises(ProjectError, match=r"^tools\.json: ") as caught:
+        parse_tools(document, "tools.json")
+    assert caught.value.key == key
+    assert mend in caught.value.mend
+
+
+@pytest.mark.parametrize(("content", "mend"), [(b"[{", "it is not JSON"), (b"\xff", "it is not JSON")])
+def test_a_file_that_is_not_json_is_told(content: bytes, mend: str, tmp_path: Path) -> None:
+    (tmp_path / "tools.json").write_bytes(content)
+    with pytest.raises(ProjectError, match=r"tools\.json: file") as caught:
+        load_tools("tools.json", tmp_path)
+    assert mend in caught.value.mend
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match=r"tools\.json: file = 'tools\.json': No such file"):
+        load_tools("tools.json", tmp_path)
+
+
+def test_what_was_written_is_what_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps([{"name": "f", "parameters": ORDER}]))
+    assert [tool.name for tool in load_tools("t.json", tmp_path)] == ["f"]
+
+
+# -- plain schemas ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "plain"),
+    [
+        ({}, {"type": "string"}),
+        ({"type": ["null", "integer"]}, {"type": "integer"}),
+        ({"anyOf": [{"type": "null"}, {"type": "number"}], "title": "T"}, {"type": "number", "title": "T"}),
+        ({"enum": [1, 2]}, {"enum": [1, 2], "type": "integer"}),
+        ({"const": True}, {"const": True, "type": "boolean"}),
+        ({"$ref": "#/$defs/Id"}, {"type": "integer"}),
+        ({"allOf": [{"$ref": "#/$defs/Id"}]}, {"type": "integer"}),
+        ({"type": "array", "items": {"$ref": "#/$defs/Id"}}, {"type": "array", "items": {"type": "integer"}}),
+    ],
+)
+def test_a_schema_is_narrowed_to_one_plain_case(schema: dict[str, Any], plain: dict[str, Any]) -> None:
+    assert plain_schema(schema, {"$defs": {"Id": {"type": "integer"}}}) == plain
+
+
+def test_a_schema_that_holds_itself_ends() -> None:
+    tree = {"type": "object", "properties": {"left": {"$ref": "#/$defs/Tree"}}}
+    plain = plain_schema({"$ref": "#/$defs/Tree"}, {"$defs": {"Tree": tree}})
+    assert plain == {"type": "object", "properties": {"left": {}}}
+
+
+# -- what names tell --------------------------------------------------------------------------------------
+
+EXAMPLE_GOLDEN = """
+    get_customer_profile  read      customer        customer_id
+    find_customer         search    customer        -
+    get_data_usage        read      line            line_id
+    get_bill              read      bill            bill_id
+    list_network_outages  search    network_outage  -
+    suspend_line          update    line            line_id
+    change_plan           update    line            line_id
+    enable_roaming        update    line            line_id
+    cancel_order          cancel    order           order_id
+    pay_bill              pay       bill            bill_id
+    book_appointment      create    appointment     -
+    transfer_to_human     transfer  record          -
+"""
+AIRLINE_GOLDEN = """
+    book_reservation               create    reservation     -
+    calculate                      other     record          -
+    cancel_reservation             cancel    reservation     reservation_id
+    get_reservation_details        read      reservation     reservation_id
+    get_user_details               read      user            user_id
+    list_all_airports              search    record          -
+    search_direct_flight           search    direct_flight   -
+    search_onestop_flight          search    onestop_flight  -
+    send_certificate               create    certificate     -
+    think                          other     record          -
+    transfer_to_human_agents       transfer  record          -
+    update_reservation_baggages    update    reservation     reservation_id
+    update_reservation_flights     update    reservation     reservation_id
+    update_reservation_passengers  update    reservation     reservation_id
+"""
+TELECOM_GOLDEN = """
+    get_customer_by_phone     search    customer  -
+    get_customer_by_id        read      customer  customer_id
+    get_customer_by_name      search    customer  -
+    get_details_by_id         read      record    id
+    suspend_line              update    line      line_id
+    resume_line               update    line      line_id
+    get_bills_for_customer    search    bill      -
+    send_payment_request      pay       bill      bill_id
+    get_data_usage            read      line      line_id
+    enable_roaming            update    line      line_id
+    disable_roaming           update    line      line_id
+    transfer_to_human_agents  transfer  record    -
+    refuel_data               update    line      line_id
+"""
+
+
+def _reading(tools: tuple[Tool, ...]) -> list[tuple[str, ...]]:
+    return [(tool.name, tool.kind.value, tool.entity, tool.key or "-") for tool in tools]
+
+
+def _golden(table: str) -> list[tuple[str, ...]]:
+    return [tuple(line.split()) for line in table.strip().splitlines()]
+
+
+def test_kind_entity_and_key_of_the_examples_tools() -> None:
+    assert _reading(load_tools("tools.json", ROOT / "examples" / "telecom")) == _golden(EXAMPLE_GOLDEN)
+
+
+@pytest.mark.parametrize(
+    ("path", "golden"),
+    [
+        ("tau-bench/airline.tools.openai.json", AIRLINE_GOLDEN),
+        ("tau2-telecom/tools.openai.json", TELECOM_GOLDEN),
+    ],
+)
+def test_kind_entity_and_key_of_public_benchmark_tools(path: str, golden: str) -> None:
+    if not (SHARED / path).exists():
+        pytest.skip(f"the public data set {path} is not beside this checkout")
+    assert _reading(load_tools(path, SHARED)) == _golden(golden)
+
+
+@pytest.mark.parametrize(
+    ("name", "required", "kind"),
+    [
+        ("refund_order", ["order_id"], "pay"),
+        ("issue_refund", ["order_id", "amount"], "pay"),
+        ("order_lookup", ["order_id"], "read"),
+        ("order_pizza", ["size"], "create"),
+        ("transfer_line", ["line_id", "customer_id"], "update"),
+        ("transfer_to_agent", ["conversation_id"], "transfer"),
+        ("escalate", [], "transfer"),
+        ("cancelOrder", ["orderId"], "cancel"),
+        ("get_order", [], "read"),
+        ("multiply", ["a", "b"], "other"),
+    ],
+)
+def test_the_kind_of_a_tool_follows_from_its_name(name: str, required: list[str], kind: str) -> None:
+    schema = {"type": "object", "properties": {p: {"type": "string"} for p in required}, "required": required}
+    assert Tool(name=name, description="", parameters=schema).kind == kind
+
+
+def test_an_invented_free_text_is_the_agents_own_and_a_number_is_not() -> None:
+    schema = {"properties": {"reason": {"type": "string"}, "reason_code": {"type": "integer"}}}
+    tool = Tool(name="f", description="", parameters=schema)
+    assert (tool.free_text("reason"), tool.free_text("reason_code")) == (True, False)
+
+
+def test_every_shipped_schema_is_a_valid_schema() -> None:
+    for tool in load_tools("tools.json", ROOT / "examples" / "telecom"):
+        Draft202012Validator.check_schema(tool.parameters)

@@ -1,0 +1,59 @@
+"""Everything Dagster loads: assets, checks, resources, the daily job and what starts it.
+
+Definitions are built by a function, so that tests and the CLI swap folders and resources without patching.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import dagster as dg
+
+from assets import grade, prove, simulate, train, watch
+from assets.stored import PARTITIONS, declared_check
+from resources.models import Models
+from resources.project import ProjectResource
+from resources.warehouse import Warehouse
+from while_pipeline.automation import build_daily_job, build_nightly_schedule, build_traffic_sensor
+from while_pipeline.project import data_root, project_root
+from while_pipeline.settings import SETTINGS_FILE, load_settings
+from while_pipeline.tables import ALL
+
+DATABASE = "while.duckdb"
+
+
+def build_definitions(
+    root: Path | None = None, data: Path | None = None, resources: Mapping[str, object] | None = None
+) -> dg.Definitions:
+    """Build the definitions of one project.
+
+    Args:
+        root: Project folder; the one `WHILE_PROJECT` names, or the shipped example, when not given.
+        data: Folder for everything written; the one `WHILE_DATA` names, or `data/`, when not given.
+        resources: Replaces resources by name.
+    """
+    root, data = root or project_root(), data or data_root()
+    job = build_daily_job()
+    traffic = root / load_settings(root).traffic.folder if (root / SETTINGS_FILE).exists() else root / "traffic"
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([watch, simulate, grade, train, prove]),
+        asset_checks=[
+            *(declared_check(model) for model in ALL),
+            *simulate.CHECKS,
+            *grade.CHECKS,
+            *train.CHECKS,
+            *prove.CHECKS,
+        ],
+        jobs=[job],
+        schedules=[build_nightly_schedule(job, PARTITIONS, traffic)],
+        sensors=[build_traffic_sensor(job, PARTITIONS, traffic)],
+        resources={
+            "warehouse": Warehouse(database=str(data / DATABASE)),
+            "project": ProjectResource(root=str(root), data=str(data)),
+            "models": Models(data=str(data)),
+            **(resources or {}),
+        },
+        executor=dg.in_process_executor,
+    )
+
+
+defs = build_definitions()

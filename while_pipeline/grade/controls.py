@@ -1,0 +1,65 @@
+"""Controls: the planted-defect policy plays the same scenarios, so that any judge can be measured.
+
+Its `seeded` field is a gold label nobody had to write; it works for every judge, a model included.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from while_pipeline.agents.embedded import EmbeddedAgent
+from while_pipeline.agents.policy import base_weights
+from while_pipeline.constants import TRUST_CONTROLS
+from while_pipeline.grade.grader import Graded, grade
+from while_pipeline.grade.judge import Judge
+from while_pipeline.policy_document import PolicyDocument
+from while_pipeline.simulate.drive import play
+from while_pipeline.simulate.scenario import Scenario
+from while_pipeline.tools import Tool
+
+LABELS = {
+    "rollout_id": pl.String,
+    "task_id": pl.String,
+    "gold": pl.Boolean,
+    "verdict": pl.Boolean,
+    "length": pl.Int64,
+    "seeded": pl.String,
+}
+"""Columns of the labels frame that `trust` reads."""
+
+
+def control_labels(
+    scenarios: Sequence[Scenario], tools: Sequence[Tool], document: PolicyDocument, judge: Judge, *, seed: int
+) -> pl.DataFrame:
+    """Play and judge about `TRUST_CONTROLS` controls, spread evenly over the scenarios.
+
+    Few scenarios are played several times over, so that a small project can still be trusted.
+    """
+    if not scenarios:
+        return pl.DataFrame(schema=LABELS)
+    chosen = min(TRUST_CONTROLS, len(scenarios))
+    samples = -(-TRUST_CONTROLS // chosen)
+    weights = base_weights()
+    played = play(
+        [scenarios[i * len(scenarios) // chosen] for i in range(chosen)],
+        EmbeddedAgent(weights),
+        tools,
+        document,
+        samples=range(samples),
+        seed=seed,
+        policy_version=weights.version,
+    )
+    graded = grade(played, tools, document, judge)
+    return pl.DataFrame([_label(one) for one in graded], schema=LABELS, orient="row")
+
+
+def _label(graded: Graded) -> dict[str, object]:
+    seeded = graded.rollout.seeded
+    return {
+        "rollout_id": graded.rollout.rollout_id,
+        "task_id": graded.rollout.scenario.task_id,
+        "gold": not seeded,
+        "verdict": graded.verdict.clean,
+        "length": graded.agent_words,
+        "seeded": ",".join(seeded),
+    }

@@ -1,0 +1,179 @@
+"""The search for situations that break the agent: five arms, their shares, and when to stop.
+
+Each batch an arm is given rows by its share; every new scenario is probed once, and what the probe shows
+(new behaviour, newly realised pairs) moves the shares. How an arm chooses is in `arms`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Literal
+
+from while_pipeline.constants import (
+    ARM_FLOORS,
+    ARM_WEIGHTS,
+    OPEN_ENDED_BOUNDS,
+    RARE_ARM_CAP,
+    SATURATION_BATCHES,
+    SATURATION_RATE,
+    YIELD_GAIN,
+)
+from while_pipeline.records import Arm, Situation
+from while_pipeline.simulate.arms import Choice, Chooser
+from while_pipeline.simulate.rollout import Rollout
+from while_pipeline.simulate.scenario import Scenario
+
+StopReason = Literal["budget", "saturated", "nothing left"]
+
+ARMS: tuple[Arm, ...] = tuple(ARM_WEIGHTS)
+_RARE_ARMS: tuple[Arm, ...] = ("behavior_targeted", "failure_mutation")
+
+Pair = tuple[tuple[str, str], tuple[str, str]]
+"""Two axis values seen together: ((axis, value), (axis, value))."""
+
+
+def updated_shares(yields: Mapping[Arm, float | None]) -> dict[Arm, float]:
+    """Shares of the next batch from the yields of the last; they sum to 1.
+
+    raw = w (1 + 0.5 yield); share = floor + (1 - sum of floors) raw / sum of raw. An arm without rows
+    (None) takes the mean yield. The open-ended arm stays within its bounds and rare arms under their cap;
+    what a bound takes away (or needs) is shared by the arms not at a bound, in proportion.
+    """
+    known = [value for value in yields.values() if value is not None]
+    mean = sum(known) / len(known) if known else 0.0
+    filled = {arm: mean if yields.get(arm) is None else float(yields[arm] or 0.0) for arm in ARMS}
+    raw = {arm: ARM_WEIGHTS[arm] * (1 + YIELD_GAIN * filled[arm]) for arm in ARMS}
+    total, free = sum(raw.values()), 1 - sum(ARM_FLOORS.values())
+    shares = {arm: ARM_FLOORS[arm] + free * raw[arm] / total for arm in ARMS}
+    bounds = {arm: (0.0, RARE_ARM_CAP) for arm in _RARE_ARMS} | {"open_ended": OPEN_ENDED_BOUNDS}
+    clipped: set[Arm] = set()
+    while True:
+        over = {arm for arm, (low, high) in bounds.items() if not low <= shares[arm] <= high} - clipped
+        if not over:
+            return shares
+        clipped |= over
+        for arm in over:
+            low, high = bounds[arm]
+            shares[arm] = min(high, max(low, shares[arm]))
+        rest = {arm: share for arm, share in shares.items() if arm not in clipped}
+        scale = (1 - sum(shares[arm] for arm in clipped)) / sum(rest.values())
+        shares |= {arm: share * scale for arm, share in rest.items()}
+
+
+def allotted(shares: Mapping[Arm, float], rows: int) -> dict[Arm, int]:
+    """Split `rows` by shares in whole numbers (largest remainder); they sum to `rows`."""
+    exact = {arm: shares[arm] * rows for arm in ARMS}
+    counts = {arm: int(value) for arm, value in exact.items()}
+    by_remainder = sorted(ARMS, key=lambda arm: (counts[arm] - exact[arm], ARMS.index(arm)))
+    for arm in by_remainder[: rows - sum(counts.values())]:
+        counts[arm] += 1
+    return counts
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A scenario with its probe rollout and what the probe showed."""
+
+    scenario: Scenario
+    batch: int
+    spot_id: str | None
+    rollout: Rollout
+    signature: str
+    realised: tuple[str, ...]
+    failed: bool
+
+
+@dataclass(frozen=True)
+class ArmBatch:
+    """What one arm did in one batch."""
+
+    batch: int
+    arm: Arm
+    share: float
+    rows: int
+    new_signatures: int
+    new_pairs: int
+    yield_per_row: float
+
+
+@dataclass
+class SearchResult:
+    """Everything a search made."""
+
+    probed: list[Probed] = field(default_factory=list)
+    log: list[ArmBatch] = field(default_factory=list)
+    stopped: StopReason = "budget"
+
+
+Probe = Callable[[Sequence[Scenario]], Iterator[tuple[Rollout, str, tuple[str, ...], bool]]]
+"""Plays sample 0 of each scenario: (rollout, signature, realised axes, failed)."""
+
+
+def search(
+    chooser: Chooser,
+    write: Callable[[Choice, Arm], Scenario],
+    probe: Probe,
+    *,
+    budget: int,
+    batch_size: int,
+) -> SearchResult:
+    """Write and probe scenarios until the budget, saturation, or nothing left to write.
+
+    Args:
+        chooser: Chooses situations for an arm, given what has been probed so far.
+        write: Makes a choice concrete.
+        probe: Plays each new scenario once.
+        budget: Scenarios in all.
+        batch_size: Scenarios between two updates of the shares.
+    """
+    result = SearchResult()
+    shares = dict(ARM_WEIGHTS)
+    seen_scenarios: set[str] = set()
+    signatures: set[str] = set()
+    pairs: set[Pair] = set()
+    quiet = batch = 0
+    while len(result.probed) < budget:
+        planned = allotted(shares, min(batch_size, budget - len(result.probed)))
+        written: list[tuple[Scenario, Choice]] = []
+        for arm in ARMS:
+            for choice in chooser.choose(arm, planned[arm], result.probed):
+                scenario = write(choice, arm)
+                if scenario.scenario_id not in seen_scenarios:
+                    seen_scenarios.add(scenario.scenario_id)
+                    written.append((scenario, choice))
+        if not written:
+            result.stopped = "nothing left"
+            break
+        tally = {arm: [0, 0, 0] for arm in ARMS}
+        played = probe([scenario for scenario, _ in written])
+        for (scenario, choice), (rollout, sign, shown, failed) in zip(written, played, strict=True):
+            fresh_pairs = _pairs(scenario.situation, shown) - pairs
+            counts = tally[scenario.arm]
+            counts[0] += 1
+            counts[1] += sign not in signatures
+            counts[2] += len(fresh_pairs)
+            signatures.add(sign)
+            pairs |= fresh_pairs
+            result.probed.append(Probed(scenario, batch, choice.spot_id, rollout, sign, shown, failed))
+        yields: dict[Arm, float | None] = {
+            arm: (signs + new) / rows if rows else None for arm, (rows, signs, new) in tally.items()
+        }
+        known = [value for value in yields.values() if value is not None]
+        mean = sum(known) / len(known)
+        result.log += [
+            ArmBatch(batch, arm, shares[arm], *tally[arm], mean if (y := yields[arm]) is None else y)
+            for arm in ARMS
+        ]
+        quiet = quiet + 1 if sum(t[1] for t in tally.values()) < SATURATION_RATE * len(written) else 0
+        if quiet >= SATURATION_BATCHES:
+            result.stopped = "saturated"
+            break
+        shares = updated_shares(yields)
+        batch += 1
+    return result
+
+
+def _pairs(cell: Situation, axes: Sequence[str]) -> set[Pair]:
+    """Pairs of axis values realised together."""
+    values = [(axis, getattr(cell, axis)) for axis in axes]
+    return set(combinations(values, 2))

@@ -1,0 +1,124 @@
+"""Tables of `simulate`: the plan, the search and what was played."""
+
+from while_pipeline.tables.base import Table, column
+
+
+class Axes(Table):
+    """One row is a value of one of the six axes."""
+
+    axis: str = column("Axis name.")
+    position: int = column("Position of the value within its axis.", ge=0)
+    value: str = column("The value.")
+    description: str = column("What the value means: a tool's description, a rule's text.")
+
+    class Config:
+        """A value is named by its axis."""
+
+        unique = ["axis", "value"]
+
+
+class CoveragePlan(Table):
+    """One row is a situation of the pairwise covering array."""
+
+    task_id: str = column("The situation as a task.", unique=True)
+    position: int = column("Place in the order of playing.", ge=0)
+    planned_before: bool = column("Whether an earlier day already planned it.")
+    category: str = column("Task category.")
+    tool: str = column("Tool axis.")
+    policy_rule: str = column("Policy-rule axis.")
+    stance: str = column("Stance axis.")
+    world_state: str = column("World-state axis.")
+    tool_condition: str = column("Tool-condition axis.")
+    history: str = column("History axis.")
+
+
+class Scenarios(Table):
+    """One row is a situation made concrete: the customer's part, the world's start, the answer key."""
+
+    scenario_id: str = column("Content hash of situation, script and world.", unique=True)
+    task_id: str = column("Task the scenario is of.")
+    category: str = column("Task category.")
+    arm: str = column("Search arm that wrote it.")
+    batch: int = column("Batch it was written in.", ge=0)
+    tool: str = column("Tool axis.")
+    policy_rule: str = column("Policy-rule axis.")
+    stance: str = column("Stance axis.")
+    world_state: str = column("World-state axis.")
+    tool_condition: str = column("Tool-condition axis.")
+    history: str = column("History axis.")
+    spot_id: str = column("Weak spot that asked for it; null when none did.", nullable=True)
+    prompt: str = column("The customer's first message.")
+    goals: str = column("Tools the customer's requests need.", json=True)
+    script: str = column("What the customer knows and will say.", json=True)
+    world: str = column("Records and scheduled faults the world begins with.", json=True)
+    answer_key: str = column("Expected effects, facts to tell, obligations.", json=True)
+
+
+class Search(Table):
+    """One row is what one arm of the search did in one batch."""
+
+    batch: int = column("Batch.", ge=0)
+    arm: str = column("Arm.")
+    share: float = column("Share of the batch the arm was given.", ge=0, le=1)
+    rows: int = column("Scenarios written.", ge=0)
+    new_signatures: int = column("Behaviour signatures never seen before.", ge=0)
+    new_pairs: int = column("Axis-value pairs realised for the first time.", ge=0)
+    yield_per_row: float = column("(new signatures + new pairs) per row; the batch's mean when it had no row.", ge=0)
+
+    class Config:
+        """An arm has one row a batch."""
+
+        unique = ["batch", "arm"]
+
+
+class Rollouts(Table):
+    """One row is one full attempt at a scenario."""
+
+    rollout_id: str = column("Content hash of scenario, policy version, sample and seed.", unique=True)
+    scenario_id: str = column("Scenario played.")
+    task_id: str = column("Task the scenario is of.")
+    sample: int = column("0 .. k-1 within the scenario's group.", ge=0)
+    seed: int = column("Seed of the rollout.", ge=0)
+    policy_version: str = column("Policy that played.")
+    messages: str = column("All messages but the system message (see watch.agent).", json=True)
+    decisions: str = column("The embedded policy's choices with their log-probabilities.", json=True)
+    seeded: str = column("Planted defects drawn: the answer key for whoever grades.", json=True)
+    ended: str = column("How it ended.", isin=["satisfied", "transferred", "gone", "max_turns", "lost"])
+    lost: str = column("Why it is no evidence about the agent; null when it was played.", nullable=True)
+    blame: str = column(
+        "Whose doing the ending is.", isin=["nobody", "agent", "customer", "infrastructure"]
+    )
+    world_diff: str = column("What the world's records became.", json=True)
+    realised: str = column("Axes whose planned value the trace shows.", json=True)
+    signature: str = column("Behaviour signature.")
+    n_turns: int = column("Assistant turns.", ge=0)
+    n_tool_calls: int = column("Tool calls.", ge=0)
+    n_words: int = column("Words the agent wrote.", ge=0)
+    n_digits: int = column("Digits the agent wrote.", ge=0)
+    n_marks: int = column("Punctuation marks the agent wrote.", ge=0)
+    logprob: float = column("Summed natural log-probability; null when a turn's is unknown.", nullable=True)
+    finish_reason: str = column("Finish reason of the last turn.", nullable=True)
+    input_tokens: int = column("Tokens read.", ge=0)
+    output_tokens: int = column("Tokens written.", ge=0)
+
+
+class Probes(Rollouts):
+    """One row is sample 0 of a scenario, played while searching to measure what the scenario yields."""
+
+
+class Steps(Table):
+    """One row is a tool call of a rollout with its result."""
+
+    rollout_id: str = column("Rollout the call is part of.")
+    step: int = column("Position among the rollout's calls.", ge=0)
+    turn: int = column("Index of the assistant message that made the call.", ge=0)
+    tool: str = column("Tool called.")
+    arguments: str = column("Arguments; null when they were not a JSON object.", json=True, nullable=True)
+    raw_arguments: str = column("Arguments as received when they did not decode.", nullable=True)
+    result: str = column("Text of the tool's answer.", nullable=True)
+    status: str = column("`ok`, an error code, or `unknown`.")
+
+    class Config:
+        """A step is named by its rollout and position."""
+
+        unique = ["rollout_id", "step"]
