@@ -3,7 +3,7 @@
 import dagster as dg
 import polars as pl
 
-from assets.stored import PARTITIONS, key_of, store, table_assets
+from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
@@ -31,21 +31,23 @@ from while_pipeline.tables.base import frame
 
 
 @table_assets(grade.Conduct, deps=[simulate.Rollouts, simulate.Steps])
-def conduct(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def conduct(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Deterministic rules, each with its severity and the evidence."""
     day, loaded = context.partition_key, project.load()
     by_name = {tool.name: tool for tool in loaded.tools}
-    played = rollouts_from(warehouse.read(simulate.Rollouts, day), warehouse.read(simulate.Scenarios, day))
+    played = rollouts_from(*warehouse.read_day(day, simulate.Rollouts, simulate.Scenarios))
     found = {r.rollout_id: findings(transcript_of(r, by_name, loaded.policy_document)) for r in played}
     yield from store(day, warehouse, {grade.Conduct: frame(grade.Conduct, day, conduct_rows(found))})
 
 
 @table_assets(grade.Grades, deps=[grade.Conduct, simulate.Rollouts, simulate.Scenarios])
-def grades(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models):
-    """1 for a clean verdict on a right outcome, half when spoilt only in style, else 0; unknown stays unknown."""
+def grades(
+    context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models
+) -> Stored:
+    """1 for a clean verdict on a right outcome, half when spoilt only in style, else 0; unknown stays so."""
     day, loaded = context.partition_key, project.load()
-    played = rollouts_from(warehouse.read(simulate.Rollouts, day), warehouse.read(simulate.Scenarios, day))
-    known = findings_by_rollout(warehouse.read(grade.Conduct, day))
+    rollouts, scenarios, found = warehouse.read_day(day, simulate.Rollouts, simulate.Scenarios, grade.Conduct)
+    played, known = rollouts_from(rollouts, scenarios), findings_by_rollout(found)
     judge = models.judge(loaded)
     graded = grade_rollouts(played, loaded.tools, loaded.policy_document, judge, known)
     made = frame(grade.Grades, day, [grade_row(one, judge) for one in graded])
@@ -53,12 +55,18 @@ def grades(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Pro
         day,
         warehouse,
         {grade.Grades: made},
-        {"passed": made["passed"].mean() or 0.0, "no_verdict": made["verdict"].null_count(), "judge": judge.identity},
+        {
+            "passed": made["passed"].mean() or 0.0,
+            "no_verdict": made["verdict"].null_count(),
+            "judge": judge.identity,
+        },
     )
 
 
 @table_assets(grade.JudgeTrust, grade.RuleQuality, deps=[grade.Grades, simulate.Scenarios])
-def judge_trust(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models):
+def judge_trust(
+    context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models
+) -> Stored:
     """The planted-defect policy plays the same scenarios: its planted defects are the gold labels."""
     day, loaded = context.partition_key, project.load()
     judge = models.judge(loaded)
@@ -79,11 +87,11 @@ def judge_trust(context: dg.AssetExecutionContext, warehouse: Warehouse, project
 
 
 @table_assets(grade.HackScan, deps=[grade.Grades, simulate.Rollouts])
-def hack_scan(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def hack_scan(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Whether the reward follows something it should not, within tasks, beyond what the rubric endorses."""
     day = context.partition_key
     found = scan(
-        scanned(warehouse.read(grade.Grades, day), warehouse.read(simulate.Rollouts, day)),
+        scanned(*warehouse.read_day(day, grade.Grades, simulate.Rollouts)),
         FEATURES,
         ENDORSED,
         seed=seed_of(project.load().settings.seed, "hack scan", day),
@@ -93,12 +101,12 @@ def hack_scan(context: dg.AssetExecutionContext, warehouse: Warehouse, project: 
 
 
 @table_assets(grade.PassAt, deps=[grade.Grades])
-def pass_at(context: dg.AssetExecutionContext, warehouse: Warehouse):
+def pass_at(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     """Unbiased per task, then the mean over tasks with an interval over tasks."""
     day = context.partition_key
     graded = warehouse.read(grade.Grades, day).select("task_id", "category", "passed")
-    largest = graded.group_by("task_id").len()["len"].min() or 1
-    rates = pass_table(graded, range(1, int(largest) + 1))
+    samples = graded.group_by("task_id").len()["len"].to_list()
+    rates = pass_table(graded, range(1, min(samples, default=1) + 1))
     made = frame(grade.PassAt, day, rates.iter_rows(named=True))
     overall = made.filter(pl.col("scope") == "overall", pl.col("metric") == "pass@", pl.col("k") == 1)
     yield from store(day, warehouse, {grade.PassAt: made}, {"pass_at_1": overall["value"].sum()})
@@ -109,13 +117,17 @@ def pass_at(context: dg.AssetExecutionContext, warehouse: Warehouse):
     partitions_def=PARTITIONS,
     blocking=True,
     description=(
-        "The judge agrees with the planted defects: lower 95 % Wilson bound at least .80, kappa at least .60, "
-        "at most 10 % skipped, no preference for length. Below that its rewards would train noise."
+        "The judge agrees with the planted defects: lower 95 % Wilson bound at least .80, kappa at least "
+        ".60, at most 10 % skipped, no preference for length. Below that its rewards would train noise."
     ),
 )
 def judge_is_trusted(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
     """Decided on all tasks together."""
-    row = warehouse.read(grade.JudgeTrust, context.partition_key).filter(pl.col("half") == "all").row(0, named=True)
+    row = (
+        warehouse.read(grade.JudgeTrust, context.partition_key)
+        .filter(pl.col("half") == "all")
+        .row(0, named=True)
+    )
     figures = {name: row[name] for name in ("n", "agreement", "low", "kappa", "ac1") if row[name] is not None}
     return dg.AssetCheckResult(passed=row["trusted"], metadata={"reason": row["reason"], **figures})
 

@@ -4,7 +4,7 @@ import dagster as dg
 import polars as pl
 
 from assets.simulate import grid
-from assets.stored import PARTITIONS, key_of, store, table_assets
+from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
@@ -23,7 +23,7 @@ from while_pipeline.train.registry import weights_from
 
 
 @table_assets(prove.HeldOut, deps=[simulate.Axes])
-def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Drawn from the fifth of the space that no training ever sees, by category; fresh ones first."""
     day, loaded = context.partition_key, project.load()
     looked_at = times_looked_at(warehouse.read(prove.Looks, before=day))
@@ -40,7 +40,9 @@ def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: P
 
 
 @table_assets(prove.Trials, deps=[prove.HeldOut, train.Policies, watch.Agent])
-def trials(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models):
+def trials(
+    context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models
+) -> Stored:
     """Same worlds, same customers, same luck; only the policy differs."""
     day, loaded = context.partition_key, project.load()
     candidates = warehouse.read(train.Policies, day)
@@ -57,12 +59,15 @@ def trials(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Pro
             seed=seed_of(loaded.settings.seed, "trials", day),
         )
     made = frame(prove.Trials, day, rows)
-    rates = {f"pass_at_1_{arm}": made.filter(pl.col("arm") == arm)["passed"].mean() or 0.0 for arm in ("before", "after")}
+    rates = {
+        f"pass_at_1_{arm}": made.filter(pl.col("arm") == arm)["passed"].mean() or 0.0
+        for arm in ("before", "after")
+    }
     yield from store(day, warehouse, {prove.Trials: made}, rates)
 
 
 @table_assets(prove.Delta, prove.Looks, deps=[prove.Trials, prove.HeldOut])
-def delta(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def delta(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Better only when the interval excludes zero, the sign-flip test agrees and enough tasks changed."""
     day, settings = context.partition_key, project.load().settings.prove
     played = warehouse.read(prove.Trials, day)
@@ -80,7 +85,9 @@ def delta(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Proj
         looks=looked[0]["look"] if looked else 1,
     )
     overall = report.row(0, named=True)
-    figures = {n: overall[n] for n in ("before", "after", "difference", "low", "high") if overall[n] is not None}
+    figures = {
+        n: overall[n] for n in ("before", "after", "difference", "low", "high") if overall[n] is not None
+    }
     yield from store(
         day,
         warehouse,
@@ -93,14 +100,19 @@ def delta(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Proj
 
 
 @table_assets(prove.Promotion, deps=[prove.Delta, prove.Looks, train.Policies])
-def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
-    """A promoted candidate serves from the next day on. The day's tables are published for readers after this."""
+def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
+    """A promoted candidate serves from the next day on. After this the tables are published for readers."""
     day = context.partition_key
     rows = []
     for row in warehouse.read(train.Policies, day).iter_rows(named=True):
         promoted, reason = promotable(warehouse.read(prove.Delta, day))
         rows.append(
-            {"candidate": row["policy_version"], "serving": row["parent"], "promoted": promoted, "reason": reason}
+            {
+                "candidate": row["policy_version"],
+                "serving": row["parent"],
+                "promoted": promoted,
+                "reason": reason,
+            }
         )
     said = rows[0]["reason"] if rows else "no candidate today"
     yield from store(day, warehouse, {prove.Promotion: frame(prove.Promotion, day, rows)}, {"decision": said})
@@ -111,7 +123,7 @@ def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: 
 @dg.asset_check(
     asset=key_of(prove.Delta),
     partitions_def=PARTITIONS,
-    description="No category and not the whole got worse. A red mark here means the candidate is not promoted.",
+    description="Neither a category nor the whole got worse. A red mark means the candidate is not promoted.",
 )
 def nothing_got_worse(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
     """Too few tasks is not worse, and not better either: it says how many are needed."""

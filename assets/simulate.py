@@ -1,11 +1,13 @@
 """Simulate: the plan of situations, the search for those that break the agent, and the rollouts."""
 
+import json
 from itertools import chain
 
 import dagster as dg
 import polars as pl
+from pydantic import Field
 
-from assets.stored import PARTITIONS, key_of, store, table_assets
+from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
@@ -26,18 +28,19 @@ from while_pipeline.tables.base import frame
 from while_pipeline.train.registry import weights_from
 from while_pipeline.watch.map import spots_for
 
-
 PROGRESS = 1_000
 """Rollouts between two lines of progress in the log."""
 
 
 class Budget(dg.Config):
-    """How much is played tonight. Left empty, the project's own settings count."""
+    """How much is played tonight; the project's settings where nothing is given."""
 
-    scenarios: int | None = None
-    """Scenarios to write and probe."""
-    k: int | None = None
-    """Rollouts per scenario."""
+    scenarios: int | None = Field(
+        default=None, ge=1, description="Scenarios to write and probe; empty: budget.scenarios of while.yaml."
+    )
+    k: int | None = Field(
+        default=None, ge=1, description="Rollouts per scenario; empty: budget.k of while.yaml."
+    )
 
     def over(self, settings: BudgetSettings) -> BudgetSettings:
         """The settings with what is given here replaced."""
@@ -63,18 +66,23 @@ def night(project: Project, models: Models, agent: pl.DataFrame) -> Night:
 
 
 @table_assets(simulate.Axes, deps=[watch.Agent])
-def axes(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def axes(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Six axes: tool, policy rule, stance, world state, tool condition, history."""
     day, loaded = context.partition_key, project.load()
     space = grid(loaded)
     rows = axes_rows(space, loaded.tools, loaded.policy_document)
     yield from store(
-        day, warehouse, {simulate.Axes: frame(simulate.Axes, day, rows)}, {"rules_beyond_grid": space.rules_beyond}
+        day,
+        warehouse,
+        {simulate.Axes: frame(simulate.Axes, day, rows)},
+        {"rules_beyond_grid": space.rules_beyond},
     )
 
 
 @table_assets(simulate.CoveragePlan, deps=[simulate.Axes])
-def coverage_plan(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def coverage_plan(
+    context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource
+) -> Stored:
     """Every pair of values that can meet is in some situation; what earlier days planned is kept."""
     day, loaded = context.partition_key, project.load()
     earlier = warehouse.read(simulate.CoveragePlan, before=day).filter(pl.col("day") == pl.col("day").max())
@@ -95,7 +103,10 @@ def coverage_plan(context: dg.AssetExecutionContext, warehouse: Warehouse, proje
 
 
 @table_assets(
-    simulate.Scenarios, simulate.Search, simulate.Probes, deps=[simulate.CoveragePlan, watch.WeakSpots, watch.Agent]
+    simulate.Scenarios,
+    simulate.Search,
+    simulate.Probes,
+    deps=[simulate.CoveragePlan, watch.WeakSpots, watch.Agent],
 )
 def scenarios(
     context: dg.AssetExecutionContext,
@@ -103,19 +114,19 @@ def scenarios(
     warehouse: Warehouse,
     project: ProjectResource,
     models: Models,
-):
+) -> Stored:
     """Five arms search: the covering array, the weak spots, the open space, rare behaviour, and failures."""
     day, loaded = context.partition_key, project.load()
     budget = config.over(loaded.settings.budget)
-    planned = warehouse.read(simulate.CoveragePlan, day)
+    planned, weak, agent = warehouse.read_day(day, simulate.CoveragePlan, watch.WeakSpots, watch.Agent)
     plan_cells = [Situation(**{axis: row[axis] for axis in AXES}) for row in planned.iter_rows(named=True)]
     by_name = {tool.name: tool for tool in loaded.tools}
     spots = [
         Spot(**{name: row[name] for name in ("spot_id", "tool", "tool_condition", "stance", "share")})
-        for row in spots_for(warehouse.read(watch.WeakSpots, day).iter_rows(named=True), by_name)
+        for row in spots_for(weak.iter_rows(named=True), by_name)
     ]
     seed = seed_of(loaded.settings.seed, "search", day)
-    player = night(loaded, models, warehouse.read(watch.Agent, day))
+    player = night(loaded, models, agent)
     found = player.search(
         Chooser(grid(loaded), plan_cells, spots, seed),
         ScenarioWriter(loaded.tools, loaded.policy_document),
@@ -142,14 +153,13 @@ def rollouts(
     warehouse: Warehouse,
     project: ProjectResource,
     models: Models,
-):
-    """k attempts per scenario: the probe is the first, the rest is played here."""
+) -> Stored:
+    """K attempts per scenario: the probe is the first, the rest is played here."""
     day, loaded = context.partition_key, project.load()
     k = config.over(loaded.settings.budget).k
-    written = warehouse.read(simulate.Scenarios, day)
-    held = scenarios_from(written)
-    probed = rollouts_from(warehouse.read(simulate.Probes, day), written)
-    player = night(loaded, models, warehouse.read(watch.Agent, day))
+    written, probes, agent = warehouse.read_day(day, simulate.Scenarios, simulate.Probes, watch.Agent)
+    held, probed = scenarios_from(written), rollouts_from(probes, written)
+    player = night(loaded, models, agent)
     rows, steps = [], []
     for i, (row, made) in enumerate(player.rows(chain(probed, player.play(held, range(1, k))))):
         rows.append(row)
@@ -157,7 +167,7 @@ def rollouts(
         if (i + 1) % PROGRESS == 0:
             context.log.info(f"{i + 1} of {len(held) * k} rollouts")
     made_rows = frame(simulate.Rollouts, day, rows)
-    shown = made_rows["realised"].str.count_matches('"').sum() / 2
+    shown = sum(len(json.loads(row["realised"])) for row in rows)
     yield from store(
         day,
         warehouse,
@@ -165,7 +175,7 @@ def rollouts(
         {
             "lost": made_rows["lost"].count(),
             "axes_realised": shown / max(1, len(AXES) * made_rows.height),
-            "tokens": int(made_rows["input_tokens"].sum() + made_rows["output_tokens"].sum()),
+            "tokens": sum(row["input_tokens"] + row["output_tokens"] for row in rows),
         },
     )
 
@@ -194,14 +204,16 @@ def every_pair_is_planned(
                 [context.partition_key, first, second],
             )
             missing += [str(p) for a, b in found.iter_rows() if (p := Pair(first, a, second, b)) in can_meet]
-    return dg.AssetCheckResult(passed=not missing, metadata={"missing": len(missing), "examples": missing[:5]})
+    return dg.AssetCheckResult(
+        passed=not missing, metadata={"missing": len(missing), "examples": missing[:5]}
+    )
 
 
 @dg.asset_check(
     asset=key_of(simulate.Rollouts),
     partitions_def=PARTITIONS,
     blocking=True,
-    description="No rollout is of a sealed task: what is trained on must never have been meant for evaluation.",
+    description="No rollout is of a sealed task: what is meant for evaluation must never be trained on.",
 )
 def no_sealed_task(
     context: dg.AssetCheckExecutionContext, warehouse: Warehouse, project: ProjectResource
@@ -227,7 +239,9 @@ def few_are_lost(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -
     played = warehouse.read(simulate.Rollouts, context.partition_key)
     lost = played["lost"].drop_nulls()
     share = len(lost) / max(1, played.height)
-    return dg.AssetCheckResult(passed=share <= MAX_LOST, metadata={"lost": len(lost), "reasons": lost.unique().to_list()[:5]})
+    return dg.AssetCheckResult(
+        passed=share <= MAX_LOST, metadata={"lost": len(lost), "reasons": lost.unique().to_list()[:5]}
+    )
 
 
 CHECKS = [every_pair_is_planned, no_sealed_task, few_are_lost]

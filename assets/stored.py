@@ -24,6 +24,8 @@ PARTITIONS = daily_partitions()
 POOL = "warehouse"
 """One writer to DuckDB: its pool has one slot."""
 OWNERS = ["team:while-pipeline"]
+Stored = Iterator[dg.MaterializeResult[Any]]
+"""What an asset function gives: one result per table it stored."""
 PREVIEW_ROWS, PREVIEW_TEXT = 5, 60
 """A preview is for recognising a table, not for reading it; metadata lives in Dagster's event log."""
 
@@ -40,9 +42,12 @@ def table_assets(
     keys = [key_of(dep) if isinstance(dep, type) else dep.key for dep in deps]
 
     def decorate(function: Callable[..., Any]) -> dg.AssetsDefinition:
-        specs = [_spec(model, keys, function.__doc__ or "") for model in models]
         return dg.multi_asset(
-            name=table_name(models[0]).replace(".", "_"), specs=specs, partitions_def=PARTITIONS, pool=POOL
+            name=table_name(models[0]).replace(".", "_"),
+            specs=[_spec(model, keys, function.__doc__ or "") for model in models],
+            check_specs=[_declared_spec(model) for model in models],
+            partitions_def=PARTITIONS,
+            pool=POOL,
         )(function)
 
     return decorate
@@ -82,20 +87,51 @@ def store(
     warehouse: Warehouse,
     frames: Mapping[type[Table], pl.DataFrame],
     metadata: Mapping[str, Any] | None = None,
-) -> Iterator[dg.MaterializeResult[Any]]:
-    """Replace the day's slice of every table in one transaction and report each.
+) -> Stored:
+    """Replace the day's slice of every table in one transaction, read it back, and report each.
 
     `metadata` goes to the first table. The data version is the content: an unchanged re-run does not make
     what depends on it stale.
     """
-    warehouse.replace_slices(day, frames)
-    for i, (model, made) in enumerate(frames.items()):
-        extra = {**(metadata or {})} if i == 0 else {}
+    with warehouse.connect():
+        warehouse.replace_slices(day, frames)
+        versions = {model: warehouse.digest(model, day) for model in frames}
+        broken = {model: _broken(model, warehouse.read(model, day), made) for model, made in frames.items()}
+    extra = dict(metadata or {})
+    for model, made in frames.items():
         yield dg.MaterializeResult(
             asset_key=key_of(model),
-            data_version=dg.DataVersion(warehouse.digest(model, day)),
+            data_version=dg.DataVersion(versions[model]),
             metadata={"dagster/partition_row_count": made.height, "preview": preview(made), **extra},
+            check_results=[_declared_result(made.height, broken[model])],
         )
+        extra = {}
+
+
+def _declared_spec(model: type[Table]) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        name="as_declared",
+        asset=key_of(model),
+        blocking=True,
+        description="What was read back is what was written and holds to the table's columns, types and checks.",
+    )
+
+
+def _declared_result(rows: int, broken: str | None) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name="as_declared", passed=broken is None, metadata={"rows": rows, "failures": broken or "none"}
+    )
+
+
+def _broken(model: type[Table], held: pl.DataFrame, made: pl.DataFrame) -> str | None:
+    """Why the stored slice is not the frame that was to be stored; None when it is."""
+    if held.height != made.height:
+        return f"{made.height} rows were written, {held.height} are stored"
+    try:
+        validate(model, held)
+    except pandera.errors.SchemaErrors as error:
+        return str(error)[:2000]
+    return None
 
 
 def preview(made: pl.DataFrame) -> dg.MarkdownMetadataValue:
@@ -112,24 +148,3 @@ def _clipped(value: object) -> str:
     text = f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
     text = " ".join(text.replace("|", "\\|").split())
     return text if len(text) <= PREVIEW_TEXT else text[: PREVIEW_TEXT - 1] + "…"
-
-
-def declared_check(model: type[Table]) -> dg.AssetChecksDefinition:
-    """A blocking check that the stored slice is what the table's model declares."""
-
-    @dg.asset_check(
-        asset=key_of(model),
-        name="as_declared",
-        blocking=True,
-        partitions_def=PARTITIONS,
-        description="The stored rows of the day hold to the table's columns, types and checks.",
-    )
-    def as_declared(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
-        held = warehouse.read(model, context.partition_key)
-        try:
-            validate(model, held)
-        except pandera.errors.SchemaErrors as error:
-            return dg.AssetCheckResult(passed=False, metadata={"failures": dg.MetadataValue.text(str(error)[:2000])})
-        return dg.AssetCheckResult(passed=True, metadata={"rows": held.height})
-
-    return as_declared

@@ -3,7 +3,7 @@
 import dagster as dg
 import polars as pl
 
-from assets.stored import PARTITIONS, key_of, store, table_assets
+from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
 from while_pipeline.project import Project
@@ -28,14 +28,19 @@ CUTS: dict[str, type[Table]] = {
     "grpo": train.Grpo,
     "reward_model": train.RewardModel,
 }
-SOURCES = [simulate.Rollouts, grade.Grades, prove.HeldOut, watch.Agent]
+SOURCES = [simulate.Rollouts, grade.Grades, prove.HeldOut]
+"""What every cut is made of."""
 
 
 def require_trust(warehouse: Warehouse, day: str) -> None:
     """Hold the gate a second time: a blocking check only blocks inside its own run."""
     rows = warehouse.read(grade.JudgeTrust, day).filter(pl.col("half") == "all")
     if rows.is_empty() or not rows["trusted"][0]:
-        reason = rows["reason"][0] if rows.height else f"grade.judge_trust has no row for {day}; materialise it first"
+        reason = (
+            rows["reason"][0]
+            if rows.height
+            else f"grade.judge_trust has no row for {day}; materialise it first"
+        )
         raise dg.Failure(f"the judge is not trusted: {reason}", allow_retries=False)
 
 
@@ -48,11 +53,9 @@ def require_clean_reward(warehouse: Warehouse, day: str) -> None:
 
 def cutter(warehouse: Warehouse, project: Project, day: str) -> Cutter:
     """The cutter of a day's rollouts."""
-    agent = warehouse.read(watch.Agent, day).row(0, named=True)
-    candidates = candidates_from(warehouse.read(simulate.Rollouts, day), warehouse.read(grade.Grades, day))
-    return Cutter(
-        candidates, project.tools, agent["policy_document"], sealed_prompts(warehouse.read(prove.HeldOut, day))
-    )
+    agent, rollouts, grades, held_out = warehouse.read_day(day, watch.Agent, *SOURCES)
+    document = agent["policy_document"].item()
+    return Cutter(candidates_from(rollouts, grades), project.tools, document, sealed_prompts(held_out))
 
 
 def kept(cut: Cut) -> dict[str, int]:
@@ -60,8 +63,8 @@ def kept(cut: Cut) -> dict[str, int]:
     return {"kept_rollouts": sum(gate == "kept" for gate, _ in cut.fate.values()), "rollouts": len(cut.fate)}
 
 
-@table_assets(train.Sft, deps=[*SOURCES, grade.JudgeTrust])
-def sft(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+@table_assets(train.Sft, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
+def sft(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """One row per scenario that was solved, picks spread over behaviours."""
     day = context.partition_key
     require_trust(warehouse, day)
@@ -69,8 +72,8 @@ def sft(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Projec
     yield from store(day, warehouse, {train.Sft: frame(train.Sft, day, cut.rows)}, kept(cut))
 
 
-@table_assets(train.Dpo, deps=[*SOURCES, grade.JudgeTrust])
-def dpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+@table_assets(train.Dpo, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
+def dpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """A pass against a failure of the same scenario, cut where they part."""
     day = context.partition_key
     require_trust(warehouse, day)
@@ -78,8 +81,8 @@ def dpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Projec
     yield from store(day, warehouse, {train.Dpo: frame(train.Dpo, day, cut.rows)}, kept(cut))
 
 
-@table_assets(train.Grpo, deps=[*SOURCES, grade.JudgeTrust, grade.HackScan, grade.PassAt])
-def grpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+@table_assets(train.Grpo, deps=[*SOURCES, watch.Agent, grade.JudgeTrust, grade.HackScan, grade.PassAt])
+def grpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Whole groups that pass sometimes: 20 to 80 %."""
     day = context.partition_key
     require_trust(warehouse, day)
@@ -88,8 +91,8 @@ def grpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Proje
     yield from store(day, warehouse, {train.Grpo: frame(train.Grpo, day, cut.rows)}, kept(cut))
 
 
-@table_assets(train.RewardModel, deps=[*SOURCES, grade.JudgeTrust])
-def reward_model(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+@table_assets(train.RewardModel, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
+def reward_model(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Every graded rollout with its reward."""
     day = context.partition_key
     require_trust(warehouse, day)
@@ -97,8 +100,8 @@ def reward_model(context: dg.AssetExecutionContext, warehouse: Warehouse, projec
     yield from store(day, warehouse, {train.RewardModel: frame(train.RewardModel, day, cut.rows)}, kept(cut))
 
 
-@table_assets(train.WhyDropped, deps=[*SOURCES, *CUTS.values()])
-def why_dropped(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+@table_assets(train.WhyDropped, deps=[*SOURCES, watch.Agent, *CUTS.values()])
+def why_dropped(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """The first gate that dropped each rollout from each cut."""
     day = context.partition_key
     made = cutter(warehouse, project.load(), day)
@@ -107,15 +110,17 @@ def why_dropped(context: dg.AssetExecutionContext, warehouse: Warehouse, project
 
 
 @table_assets(train.Publication, deps=[*CUTS.values(), train.WhyDropped, grade.HackScan, prove.HeldOut])
-def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Recomputed from the cuts' own rows, so that a row put there by other means is caught too."""
     day = context.partition_key
-    trust = warehouse.read(grade.JudgeTrust, day).filter(pl.col("half") == "all").row(0, named=True)
-    hack = warehouse.read(grade.HackScan, day)
+    rollouts, scenarios, held_out, labels, hack = warehouse.read_day(
+        day, simulate.Rollouts, simulate.Scenarios, prove.HeldOut, grade.JudgeTrust, grade.HackScan
+    )
+    trust = labels.filter(pl.col("half") == "all").row(0, named=True)
     gate = Gate(
         split_seed=project.load().settings.seed,
-        sealed=sealed_prompts(warehouse.read(prove.HeldOut, day)),
-        facts=facts_by_rollout(warehouse.read(simulate.Rollouts, day), warehouse.read(simulate.Scenarios, day)),
+        sealed=sealed_prompts(held_out),
+        facts=facts_by_rollout(rollouts, scenarios),
         trusted=trust["trusted"],
         trust_reason=trust["reason"],
         hacked=hack["hacked"].any(),
@@ -123,20 +128,22 @@ def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project
     )
     checks = [
         vars(check)
-        for cut, model in CUTS.items()
-        for check in check_cut(cut, warehouse.read(model, day).iter_rows(named=True), gate)
+        for cut, rows in zip(CUTS, warehouse.read_day(day, *CUTS.values()), strict=True)
+        for check in check_cut(cut, rows.iter_rows(named=True), gate)
     ]
     yield from store(day, warehouse, {train.Publication: frame(train.Publication, day, checks)})
 
 
 @table_assets(train.Policies, deps=[train.Sft, train.Publication, watch.Agent, simulate.Rollouts])
-def policies(context: dg.AssetExecutionContext, warehouse: Warehouse):
+def policies(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     """The candidate: the serving policy fitted to the published SFT cut."""
     day = context.partition_key
     refused = warehouse.read(train.Publication, day).filter(~pl.col("passed"))
     if refused.height:
         row = refused.row(0, named=True)
-        raise dg.Failure(f"publication refused {row['cut']}: {row['check']}: {row['detail']}", allow_retries=False)
+        raise dg.Failure(
+            f"publication refused {row['cut']}: {row['check']}: {row['detail']}", allow_retries=False
+        )
     agent = warehouse.read(watch.Agent, day).row(0, named=True)
     training = warehouse.read(train.Sft, day)
     rows = []
@@ -157,7 +164,7 @@ def policies(context: dg.AssetExecutionContext, warehouse: Warehouse):
     asset=key_of(train.WhyDropped),
     partitions_def=PARTITIONS,
     blocking=True,
-    description="Every rollout of the day is accounted for exactly once per cut, and what is kept is in the cut.",
+    description="Every rollout of the day is accounted for exactly once per cut; what is kept is in the cut.",
 )
 def every_rollout_is_accounted_for(
     context: dg.AssetCheckExecutionContext, warehouse: Warehouse
@@ -169,13 +176,10 @@ def every_rollout_is_accounted_for(
         WHERE day = ? GROUP BY cut ORDER BY cut""",
         [day],
     )
-    played = warehouse.read(simulate.Rollouts, day).height
-    in_cut = {
-        "sft": warehouse.read(train.Sft, day).height,
-        "dpo": 2 * warehouse.read(train.Dpo, day).height,
-        "grpo": warehouse.read(train.Grpo, day).height,
-        "reward_model": warehouse.read(train.RewardModel, day).height,
-    }
+    heights = [rows.height for rows in warehouse.read_day(day, *CUTS.values(), simulate.Rollouts)]
+    *per_cut, played = heights
+    in_cut = dict(zip(CUTS, per_cut, strict=True))
+    in_cut["dpo"] *= 2  # a pair is two rollouts
     wrong = [cut for cut, n, n_kept in counted.iter_rows() if n != played or n_kept != in_cut[cut]]
     complete = counted.height == len(CUTS) or played == 0
     return dg.AssetCheckResult(passed=complete and not wrong, metadata={"rollouts": played, "wrong": wrong})
@@ -185,12 +189,17 @@ def every_rollout_is_accounted_for(
     asset=key_of(train.Publication),
     partitions_def=PARTITIONS,
     blocking=True,
-    description="Every check of every cut passed; nothing trains on a cut that leaks or that nobody can trust.",
+    description="Every check of every cut passed: nothing trains on a cut that leaks or cannot be trusted.",
 )
-def cuts_may_be_published(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
+def cuts_may_be_published(
+    context: dg.AssetCheckExecutionContext, warehouse: Warehouse
+) -> dg.AssetCheckResult:
     """The refusals are in train.publication with an example each."""
     refused = warehouse.read(train.Publication, context.partition_key).filter(~pl.col("passed"))
-    said = [f"{cut}: {check}: {detail}" for cut, check, detail in refused.select("cut", "check", "detail").iter_rows()]
+    said = [
+        f"{cut}: {check}: {detail}"
+        for cut, check, detail in refused.select("cut", "check", "detail").iter_rows()
+    ]
     return dg.AssetCheckResult(passed=not said, metadata={"refused": said})
 
 

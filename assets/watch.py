@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from assets.stored import store, table_assets
+from assets.stored import Stored, store, table_assets
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
 from while_pipeline.tables import prove, train, watch
@@ -17,30 +17,35 @@ traffic = dg.AssetSpec(
     group_name="watch",
     kinds={"opentelemetry"},
     owners=["team:while-pipeline"],
-    description="The customer's side: files of real conversations, one folder per day. The pipeline only reads them.",
+    description="The customer's side: files of real conversations, one folder per day; only read.",
 )
 project_folder = dg.AssetSpec(
     "project",
     group_name="watch",
     kinds={"yaml"},
     owners=["team:while-pipeline"],
-    description="The user's project: while.yaml, the policy document and the tools. The pipeline only reads it.",
+    description="The user's project: while.yaml, the policy document and the tools; only read.",
 )
 
 
 @table_assets(watch.Agent, deps=[project_folder])
-def agent(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
-    """The policy is the one promoted last before the day, so that re-runs and backfills give the same tables."""
+def agent(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
+    """The policy promoted last before the day serves it, so that re-runs give the same tables."""
     day = context.partition_key
     weights = serving(warehouse.read(prove.Promotion, before=day), warehouse.read(train.Policies, before=day))
     row = agent_row(project.load(), weights)
     yield from store(
-        day, warehouse, {watch.Agent: frame(watch.Agent, day, [row])}, {"policy_version": row["policy_version"]}
+        day,
+        warehouse,
+        {watch.Agent: frame(watch.Agent, day, [row])},
+        {"policy_version": row["policy_version"]},
     )
 
 
 @table_assets(watch.Conversations, watch.Steps, watch.Rejects, deps=[traffic, project_folder])
-def conversations(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def conversations(
+    context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource
+) -> Stored:
     """Read from the day's folder whatever the dialect, redacted before anything is stored."""
     day = context.partition_key
     read = read_day(project.load(), day)
@@ -59,17 +64,19 @@ def conversations(context: dg.AssetExecutionContext, warehouse: Warehouse, proje
 
 
 @table_assets(watch.Situations, deps=[watch.Conversations, watch.Agent])
-def situations(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource):
+def situations(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """The same detectors and conduct rules as for rollouts, so that traffic and simulation compare."""
     day, loaded = context.partition_key, project.load()
     tools = {tool.name: tool for tool in loaded.tools}
     rows = situation_rows(warehouse.read(watch.Conversations, day), tools, loaded.policy_document)
     failed = sum(row["failed"] is True for row in rows)
-    yield from store(day, warehouse, {watch.Situations: frame(watch.Situations, day, rows)}, {"failed": failed})
+    yield from store(
+        day, warehouse, {watch.Situations: frame(watch.Situations, day, rows)}, {"failed": failed}
+    )
 
 
 @table_assets(watch.WeakSpots, deps=[watch.Situations])
-def weak_spots(context: dg.AssetExecutionContext, warehouse: Warehouse):
+def weak_spots(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     """Over the last seven days; what failed there decides where the night looks."""
     day = context.partition_key
     since, before = window(day)

@@ -1,6 +1,7 @@
 """Who plays the agent and who judges, as the project's settings say."""
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
@@ -16,7 +17,7 @@ RESPONSES = "responses.sqlite"
 """Every answer of a model that was paid for, beside the database."""
 
 
-class Models(dg.ConfigurableResource):
+class Models(dg.ConfigurableResource[Any]):
     """Makes agents and judges."""
 
     data: str
@@ -36,6 +37,8 @@ class Models(dg.ConfigurableResource):
         """The judge."""
         settings = project.settings.judge
         if settings.plays == "endpoint" and settings.endpoint is not None:
-            rubric = (project.root / settings.rubric).read_text("utf-8") if settings.rubric else DEFAULT_RUBRIC
+            rubric = (
+                (project.root / settings.rubric).read_text("utf-8") if settings.rubric else DEFAULT_RUBRIC
+            )
             return ModelJudge(settings.endpoint, rubric, Path(self.data) / RESPONSES)
         return RulesJudge()

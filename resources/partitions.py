@@ -1,6 +1,6 @@
 """Which days there are: one partition per day of traffic, from the project's first one."""
 
-import re
+import datetime as dt
 
 import dagster as dg
 
@@ -13,7 +13,7 @@ FIRST_DAY = "2026-01-01"
 
 
 def daily_partitions() -> dg.DailyPartitionsDefinition:
-    """Partitions of the current project; today is open (`end_offset=1`), so its traffic is worked as it comes."""
+    """Partitions of the current project; today is open (`end_offset=1`): traffic is worked as it comes."""
     root = project_root()
     try:
         traffic = load_settings(root).traffic
@@ -21,7 +21,13 @@ def daily_partitions() -> dg.DailyPartitionsDefinition:
         # Reported with its mend when the project is loaded; a definition must not hide that by failing first.
         traffic = Settings(name="unreadable").traffic
     folder = root / traffic.folder
-    days = sorted(p.name for p in folder.glob("*") if re.fullmatch(r"\d{4}-\d{2}-\d{2}", p.name))
-    return dg.DailyPartitionsDefinition(
-        start_date=min([*days[:1], FIRST_DAY]) if days else FIRST_DAY, timezone=traffic.timezone, end_offset=1
-    )
+    days = [path.name for path in folder.glob("*") if _is_day(path.name)]
+    first = min(days, default=FIRST_DAY)
+    return dg.DailyPartitionsDefinition(start_date=first, timezone=traffic.timezone, end_offset=1)
+
+
+def _is_day(name: str) -> bool:
+    try:
+        return dt.date.fromisoformat(name).isoformat() == name
+    except ValueError:
+        return False

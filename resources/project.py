@@ -1,13 +1,14 @@
 """The user's agent as a Dagster resource."""
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
 from while_pipeline.project import Project, load_project
 
 
-class ProjectResource(dg.ConfigurableResource):
+class ProjectResource(dg.ConfigurableResource[Any]):
     """The project folder and the data folder of this deployment."""
 
     root: str

@@ -18,7 +18,7 @@ from while_pipeline.watch.redact import Redactor
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "telecom"
 DAYS = ("2026-03-02", "2026-03-03")
-CONVERSATIONS = 36
+CONVERSATIONS = 64
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -81,7 +82,8 @@ def run(day: dt.datetime | None, days: str | None) -> None:
     root, data = project_root(), data_root()
     project = load_project(root)
     asked = day_range(days) if days else [_iso(day) or _default_day(project)]
-    with run_lock(data / RUN_LOCK), _dagster_surroundings(root, data):
+    lock = data / RUN_LOCK
+    with run_lock(lock), _dagster_surroundings(root, data):
         import dagster as dg
 
         from while_pipeline.automation import SIGNATURE_TAG
@@ -91,11 +93,11 @@ def run(day: dt.datetime | None, days: str | None) -> None:
         job = build_definitions(root, data).resolve_job_def("daily")
         _refuse_strange_days(job, asked)
         with dg.DagsterInstance.get() as instance:
-            for run_id in reap_dead_runs(instance):
+            for run_id in reap_dead_runs(instance, lock):
                 click.echo(f"Run {run_id} was left over by a process that died: marked as failed.", err=True)
             for one in asked:
                 signature = traffic_signature(project.traffic_folder, one)
-                if not _run_day(job, instance, one, {SIGNATURE_TAG: signature, CLI_TAG: "1"}):
+                if not _run_day(job, instance, one, {SIGNATURE_TAG: signature, CLI_TAG: str(lock)}):
                     raise SystemExit(1)
     click.echo(f"Report: {_write_report(data, asked[-1]).path}  (`while-pipeline report` prints it)")
 
@@ -143,11 +145,11 @@ def _default_day(project: "Project") -> str:
 
 
 def _refuse_strange_days(job: "dg.JobDefinition", days: list[str]) -> None:
-    partitions = job.partitions_def
+    known = job.partitions_def
     for day in days:
-        if partitions and not partitions.has_partition_key(day):
-            first, last = partitions.get_first_partition_key(), partitions.get_last_partition_key()
-            raise _WrongInputError(f"{day} is no day of this project: they go from {first} to {last}.")
+        if known and not known.has_partition_key(day):
+            span = f"{known.get_first_partition_key()} to {known.get_last_partition_key()}"
+            raise _WrongInputError(f"{day} is no day of this project: they go from {span}.")
 
 
 def _run_day(job: "dg.JobDefinition", instance: "dg.DagsterInstance", day: str, tags: dict[str, str]) -> bool:
@@ -198,14 +200,19 @@ class Progress:
 
         event, step = entry.dagster_event, entry.step_key or ""
         if event is None:
-            if int(entry.level) >= logging.WARNING:
-                self._line(f"  {step}: {entry.user_message}")
-            elif int(entry.level) >= logging.INFO:
-                self._passing(f"  {step}: {entry.user_message}")
+            # "Dependencies" are said of every step behind one that failed, and there may be fifty.
+            if int(entry.level) >= logging.INFO and not entry.user_message.startswith(
+                "Dependencies for step"
+            ):
+                say = self._line if int(entry.level) >= logging.WARNING else self._passing
+                say(f"  {step}: {entry.user_message}")
         elif event.event_type == Type.STEP_START:
             self._passing(f"  {step} ...")
         elif event.event_type == Type.ENGINE_EVENT and "blocked by limit" in (event.message or ""):
-            self._line(f"  {step} waits for another run: {event.message}")
+            # Steps of this very run wait for each other too, and are told so at once; "still" comes after
+            # five minutes, and then the slot is another run's.
+            say = self._line if "still" in (event.message or "") else self._passing
+            say(f"  {step} waits for another run: {event.message}")
         elif event.event_type == Type.ASSET_MATERIALIZATION:
             made = event.materialization
             if (n := made.metadata.get("dagster/partition_row_count")) is not None:
@@ -255,12 +262,10 @@ def _why(event: "dg.DagsterEvent") -> str:
 @click.option("--day", type=_DAY, help="The day to report on; the last one by default.")
 def report(day: dt.datetime | None) -> None:
     """Print a day's report, and write it to data/reports/DAY.md."""
-    from rich.console import Console
-
     from while_pipeline.project import data_root
-    from while_pipeline.report import render
+    from while_pipeline.report import console, render
 
-    render(_write_report(data_root(), _iso(day)), Console(highlight=False))
+    render(_write_report(data_root(), _iso(day)), console())
 
 
 def _write_report(data: Path, day: str | None) -> "Report":
@@ -300,10 +305,9 @@ def sql(query: str, limit: int, form: str) -> None:
     Try: while-pipeline sql "FROM watch.map"
     """
     import duckdb
-    from rich.console import Console
 
     from while_pipeline.project import data_root
-    from while_pipeline.report import grid
+    from while_pipeline.report import console, grid
     from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
 
     try:
@@ -314,21 +318,28 @@ def sql(query: str, limit: int, form: str) -> None:
         raise _WrongInputError(str(error)) from error
     rows = found.head(limit)
     if form == "json":
-        click.echo(json.dumps(rows.to_dicts(), ensure_ascii=False, default=str))
+        click.echo(json.dumps(rows.to_dicts(), ensure_ascii=False, default=_jsonable))
     elif form == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerows([rows.columns, *([_plain(value, "") for value in row] for row in rows.rows())])
     else:
         cells = [[_plain(value, "NULL") for value in row] for row in rows.rows()]
-        Console(highlight=False).print(grid(rows.columns, cells))
+        console().print(grid(rows.columns, cells))
     if found.height > limit:
         click.echo(f"{limit} of {found.height} rows; --limit prints more.", err=True)
 
 
 def _plain(value: Any, null: str) -> str:
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=_jsonable)
     return null if value is None else str(value)
+
+
+def _jsonable(value: object) -> object:
+    """A number for a decimal (sums of integers come as such), text for dates and all else."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return str(value)
 
 
 # -- the machine --------------------------------------------------------------------------------------------

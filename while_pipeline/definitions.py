@@ -9,14 +9,14 @@ from pathlib import Path
 import dagster as dg
 
 from assets import grade, prove, simulate, train, watch
-from assets.stored import PARTITIONS, declared_check
+from assets.stored import PARTITIONS
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
 from while_pipeline.automation import build_daily_job, build_nightly_schedule, build_traffic_sensor
+from while_pipeline.errors import ProjectError
 from while_pipeline.project import data_root, project_root
-from while_pipeline.settings import SETTINGS_FILE, load_settings
-from while_pipeline.tables import ALL
+from while_pipeline.settings import TrafficSettings, load_settings
 
 DATABASE = "while.duckdb"
 
@@ -33,11 +33,10 @@ def build_definitions(
     """
     root, data = root or project_root(), data or data_root()
     job = build_daily_job()
-    traffic = root / load_settings(root).traffic.folder if (root / SETTINGS_FILE).exists() else root / "traffic"
+    traffic = _traffic_folder(root)
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([watch, simulate, grade, train, prove]),
+        assets=dg.load_assets_from_modules([watch, simulate, grade, train, prove], include_specs=True),
         asset_checks=[
-            *(declared_check(model) for model in ALL),
             *simulate.CHECKS,
             *grade.CHECKS,
             *train.CHECKS,
@@ -54,6 +53,15 @@ def build_definitions(
         },
         executor=dg.in_process_executor,
     )
+
+
+def _traffic_folder(root: Path) -> Path:
+    try:
+        traffic = load_settings(root).traffic
+    except ProjectError:
+        # Said with its mend by the run; the definitions load all the same, so that the UI can show it.
+        traffic = TrafficSettings()
+    return root / traffic.folder
 
 
 defs = build_definitions()

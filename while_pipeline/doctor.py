@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
 CLI_TAG = "while/cli"
-"""Run tag: started from the command line, so dead once nobody holds the run lock."""
+"""Run tag: started from the command line, under the run lock it names; dead once nobody holds that."""
 
 RUN_LOCK = "run.lock"
 """File in the data folder that a run from the command line holds while it works."""
@@ -114,10 +114,10 @@ def run_lock(path: Path) -> Iterator[None]:
         yield
 
 
-def reap_dead_runs(instance: "dg.DagsterInstance") -> list[str]:
-    """Report unfinished runs from the command line as failed and free their pool slots; return their ids.
+def reap_dead_runs(instance: "dg.DagsterInstance", lock: Path) -> list[str]:
+    """Report unfinished runs under a lock as failed and free their pool slots; return their ids.
 
-    Only for whoever holds the run lock: then their processes are dead. Without this their slot in the pool
+    Only for whoever holds the lock: then their processes are dead. Without this their slot in the pool
     "warehouse" stays taken, and every later run waits for it.
     """
     import dagster as dg
@@ -128,7 +128,7 @@ def reap_dead_runs(instance: "dg.DagsterInstance") -> list[str]:
         dg.DagsterRunStatus.STARTED,
         dg.DagsterRunStatus.CANCELING,
     ]
-    dead = instance.get_runs(dg.RunsFilter(tags={CLI_TAG: "1"}, statuses=unfinished))
+    dead = instance.get_runs(dg.RunsFilter(tags={CLI_TAG: str(lock)}, statuses=unfinished))
     for left in dead:
         instance.report_run_failed(left, "The process that ran it died.")
         instance.event_log_storage.free_concurrency_slots_for_run(left.run_id)

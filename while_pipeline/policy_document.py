@@ -87,12 +87,7 @@ class PolicyRule(Record):
         Confirmation and verification are put in play by what is done, not by words; an inform rule only by
         a question about rules.
         """
-        asks_rule = bool(_ASKS_RULE.search(sentence))
-        if self.kind in (RuleKind.CONFIRM, RuleKind.VERIFY) or (self.kind is RuleKind.INFORM) != asks_rule:
-            return False
-        trigger, said = topic_words(self.trigger), topic_words(sentence)
-        needed = 1.0 if self.kind is RuleKind.INFORM else TRIGGER_MATCH
-        return bool(trigger) and len(trigger & said) / len(trigger) >= needed
+        return _in_play(self.kind, self.trigger, sentence)
 
 
 class PolicyDocument(Record):
@@ -118,6 +113,17 @@ class PolicyDocument(Record):
     def verifies(self) -> bool:
         """Whether the customer's identity must be known before their account is touched."""
         return bool(self.of_kind(RuleKind.VERIFY))
+
+
+# The samples of a scenario say the same sentences again and again; 100,000 answers are about 20 MB.
+@lru_cache(maxsize=100_000)
+def _in_play(kind: RuleKind, trigger: str, sentence: str) -> bool:
+    asks_rule = asks_about_rules(sentence)
+    if kind in (RuleKind.CONFIRM, RuleKind.VERIFY) or (kind is RuleKind.INFORM) != asks_rule:
+        return False
+    wanted, said = topic_words(trigger), topic_words(sentence)
+    needed = 1.0 if kind is RuleKind.INFORM else TRIGGER_MATCH
+    return bool(wanted) and len(wanted & said) / len(wanted) >= needed
 
 
 def sentences(text: str) -> list[str]:

@@ -5,6 +5,7 @@ No figure is computed here that a table does not already hold, apart from counti
 """
 
 import datetime as dt
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,34 +107,29 @@ def summary(data: Path, day: str | None = None) -> Report:
 
 def sections(report: Report) -> list[Section]:
     """Say a report, part by part."""
-    parts: tuple[Callable[[Report], Section], ...] = (
-        _weak_spots,
-        _pass_rates,
-        _cuts,
-        _judge,
-        _hacks,
-        _proof,
-        _promotions,
-        _places,
-    )
+    parts = (_weak_spots, _pass_rates, _cuts, _judge, _hacks, _proof, _promotions, _places)
     return [part(report) for part in parts]
 
 
-def render(report: Report, console: Console) -> None:
+def render(report: Report, out: Console) -> None:
     """Print a report. Without a terminal there are no colours; narrow ones fold long cells."""
-    console.print(Text(f"Report of {report.day}", style="bold"))
+    out.print(Text(f"Report of {report.day}", style="bold"))
     for section in sections(report):
-        console.print()
-        console.print(Text(section.title, style="bold"))
+        out.print(Text(f"\n{section.title}", style="bold"))
         for sentence in section.sentences:
-            console.print(Text(sentence))
+            out.print(Text(sentence))
         if section.rows:
-            console.print(grid(section.header, section.rows))
+            out.print(grid(section.header, section.rows))
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal; without one 120 columns, and no colours."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[str]]) -> RichTable:
     """Lay out cells for a terminal; text in brackets stays text."""
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in header:
         table.add_column(Text(name), overflow="fold")
     for row in rows:
@@ -161,7 +157,7 @@ _QUESTIONS: dict[str, tuple[set[str], str]] = {
             (SELECT count(*) FROM watch.conversations WHERE day = '{day}') AS conversations,
             (SELECT count(*) FROM watch.rejects WHERE day = '{day}') AS rejects,
             (SELECT count(failed) FROM watch.situations WHERE day = '{day}') AS graded,
-            (SELECT count_if(failed) FROM watch.situations WHERE day = '{day}') AS failed,
+            (SELECT count(*) FROM watch.situations WHERE day = '{day}' AND failed) AS failed,
             (SELECT count(*) FROM watch.weak_spots WHERE day = '{day}') AS spots
         """,
     ),
@@ -261,7 +257,7 @@ def _pass_rates(report: Report) -> Section:
     if report.rollouts.is_empty() or not (counted := report.rollouts.row(0, named=True))["played"]:
         return Section(title, ["Nothing was played."])
     sentences = [
-        f"{counted['played']} rollouts of {counted['scenarios']} scenarios on {counted['tasks']} tasks; "
+        f"{counted['played']:,} rollouts of {counted['scenarios']:,} scenarios on {counted['tasks']} tasks; "
         f"{counted['lost']} lost to infrastructure, which says nothing about the agent."
     ]
     rows = [
@@ -276,9 +272,8 @@ def _pass_rates(report: Report) -> Section:
         ]
         for row in report.pass_at.iter_rows(named=True)
     ]
-    return Section(
-        title, sentences, ("scope", "tasks", "pass@1 [95 %]", "k", "pass@k", "pass^k", "no verdict"), rows
-    )
+    header = ("scope", "tasks", "pass@1 [95 %]", "k", "pass@k", "pass^k", "no verdict")
+    return Section(title, sentences, header, rows)
 
 
 def _cuts(report: Report) -> Section:
@@ -339,12 +334,8 @@ def _hacks(report: Report) -> Section:
         ]
         for row in report.hack_scan.iter_rows(named=True)
     ]
-    return Section(
-        title,
-        [report.hack_scan["reason"][0]],
-        ("feature", "pooled", "within tasks", "residual", "floor"),
-        rows,
-    )
+    header = ("feature", "pooled", "within tasks", "residual", "floor")
+    return Section(title, [report.hack_scan["reason"][0]], header, rows)
 
 
 def _proof(report: Report) -> Section:
@@ -365,9 +356,8 @@ def _proof(report: Report) -> Section:
         for row in report.delta.iter_rows(named=True)
     ]
     sentence = f"pass@1 on sealed tasks. Overall {overall['verdict']}: {overall['reason']}."
-    return Section(
-        title, [sentence], ("scope", "before", "after", "difference", "interval", "tasks", "verdict"), rows
-    )
+    header = ("scope", "before", "after", "difference", "interval", "tasks", "verdict")
+    return Section(title, [sentence], header, rows)
 
 
 def _promotions(report: Report) -> Section:

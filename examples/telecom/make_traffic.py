@@ -14,12 +14,13 @@ from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.policy import Weights, base_weights
 from while_pipeline.ids import content_id, seed_of
 from while_pipeline.policy_document import RuleKind
-from while_pipeline.project import Project, load_project
+from while_pipeline.project import Project, data_root, load_project
 from while_pipeline.records import Message, Situation
 from while_pipeline.simulate.axes import Grid, grid_of, situation
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.scenario import ScenarioWriter
+from while_pipeline.train.registry import serving_weights
 from while_pipeline.watch.export import TrafficExporter
 
 PROJECT = Path(__file__).parent
@@ -29,7 +30,11 @@ AGENT = "support-agent"
 SYSTEM = Message(role="system", content="You are the support agent of Northwind Mobile.")
 """Not the policy document: the project has it, and repeated in every span it would be most of the traffic."""
 
-COMMON = {"ordinary": 10, "hurried": 5, "unsure": 4, "exists": 15, "success": 15, "fresh": 8}
+COMMON = {
+    "pay_bill": 9, "change_plan": 8, "get_data_usage": 8, "get_bill": 5, "cancel_order": 4,
+    "ordinary": 40, "hurried": 12, "unsure": 4,
+    "exists": 15, "success": 18, "timeout": 4, "fresh": 8,
+}  # fmt: skip
 """Weights of what customers mostly bring; every other value of an axis has 1."""
 ALWAYS_ON = {RuleKind.VERIFY: 12, RuleKind.CONFIRM: 12}
 """Rules that hold in any conversation: two in three customers touch no other."""
@@ -93,10 +98,7 @@ def _drawn(grid: Grid, weights: dict[str, int], rng: Random) -> tuple[str, ...]:
 def _weights(policy: str, day: str) -> Weights:
     if policy == "base":
         return base_weights()
-    # Here because only this branch needs what the pipeline has stored.
-    from while_pipeline.train.registry import serving_weights
-
-    return serving_weights(day)
+    return serving_weights(day, data_root())
 
 
 @click.command()
@@ -109,7 +111,7 @@ def _weights(policy: str, day: str) -> Weights:
     show_default=True,
     help="UTC day; may be repeated.",
 )
-@click.option("--conversations", default=36, show_default=True, help="Conversations per day.")
+@click.option("--conversations", default=64, show_default=True, help="Conversations per day.")
 @click.option(
     "--policy",
     type=click.Choice(["base", "promoted"]),

@@ -297,6 +297,12 @@ def test_the_result_of_the_first_request_is_told_before_the_question_on_the_seco
     assert (call.name, call.arguments) == ("cancel_order", {"order_id": "ORD-1"})
 
 
+def test_a_request_is_not_settled_by_a_similar_one_that_was_asked_for_too() -> None:
+    opening = f"{ASK} Also pay bill, please. My method is card."
+    told = _reply(opening, WHO, ME, *_called("get_bill", BILL, bill_id="BILL-1")).content or ""
+    assert told.endswith("I am about to pay bill (bill id is BILL-1, method is card). Shall I go ahead?")
+
+
 def test_it_retries_what_may_clear_and_reports_what_does_not() -> None:
     talk: tuple[Message | str, ...] = (ASK, WHO, ME)
     timeout = _called("get_bill", {"error": "timeout", "message": "Timed out."}, bill_id="BILL-1")

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from while_pipeline.agents.policy import BIAS, HEADS, RETRYABLE, Weights, base_weights, defect_of
@@ -23,6 +23,7 @@ WEIGHTS = st.fixed_dictionaries(
 ON = st.lists(st.sampled_from(FEATURES), unique=True).map(lambda on: (BIAS, *on))
 
 
+@settings(max_examples=40)
 @given(WEIGHTS, st.sampled_from(sorted(HEADS)), ON)
 def test_probabilities_are_a_softmax_of_the_summed_weights_and_sum_to_one(
     weights: Weights, head: str, features: tuple[str, ...]
@@ -35,6 +36,7 @@ def test_probabilities_are_a_softmax_of_the_summed_weights_and_sum_to_one(
     assert math.fsum(map(math.exp, logs.values())) == pytest.approx(1.0)
 
 
+@settings(max_examples=40)
 @given(WEIGHTS, st.sampled_from(sorted(HEADS)), st.floats(0, 1, exclude_max=True))
 def test_a_choice_inverts_the_distribution_and_keeps_its_own_log_probability(
     weights: Weights, head: str, uniform: float

@@ -4,28 +4,29 @@ One small function per rule; each yields findings with the message it concerns a
 the outcome was right belongs to `outcome`.
 """
 
+import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from while_pipeline.agents.policy import RETRYABLE
+from while_pipeline.ids import canonical_json
+from while_pipeline.policy_document import RuleKind, sentences, topic_words
+from while_pipeline.records import Finding, Severity, Step
+from while_pipeline.tools import ToolKind, is_identifier, words_of
 from while_pipeline.transcript import (
     ADMITS,
     ALREADY,
     CLAIMS,
     IDENTIFIES,
+    NO,
     NOT_FOUND,
     REFUSES,
-    TRANSFERS,
     YES,
     Transcript,
 )
-from while_pipeline.ids import canonical_json
-from while_pipeline.policy_document import RuleKind, sentences
-from while_pipeline.records import Finding, Severity, Step
-from while_pipeline.slots import spoken
-from while_pipeline.tools import ToolKind, is_identifier, words_of
 
 Found = Iterator[tuple[int, str]]
 """(message index, evidence) per finding."""
@@ -35,16 +36,31 @@ LOOP = 5
 REPEATS = 3
 """Times the same sentence-for-sentence reply may not be given."""
 
-_PLACEHOLDER = re.compile(r"^(?:<.*>|\[.*\]|your[_ ].+|user@example\.com|xxx+|n/?a|string|example|placeholder)$", re.I)
+_PLACEHOLDER = re.compile(
+    r"(?:<[\w .-]+>|\[[\w .-]+\]|your[_ ].+|user@example\.com|xxx+|n/?a|string|example|placeholder)",
+    re.IGNORECASE,
+)
+_MAY_CLEAR = RETRYABLE - {"error"}
+"""An error that says nothing of its kind may as well be final: not retrying it is no fault."""
+_ASKS_YES = re.compile(r"\?|\bconfirm|\bproceed\b|\byes\b", re.IGNORECASE)
+_ASKS_PERSON_ID = re.compile(r"\b(?:user|customer|member|account|client|guest|patient) id\b", re.IGNORECASE)
+_GIVES_PERSON_ID = re.compile(_ASKS_PERSON_ID.pattern + r"(?: is\b|:)", re.IGNORECASE)
+_PERSON_ID = re.compile(r'"(?:user|customer|member|account|client|guest|patient)_id":\s*"?([^",}]+)')
+_OUTDATED = re.compile(r"\b(?:out ?dated|out of date|as of|stale|old|older)\b", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"\b[A-Z]{2,6}-\d{3,}\b")
-_LEAK = re.compile(r"system prompt|my instructions (?:say|are|read)|internal (?:note|instructions)", re.IGNORECASE)
-_HEDGE = re.compile(r"might possibly|not entirely certain|if i am not mistaken|could be that|perhaps", re.IGNORECASE)
+_LEAK = re.compile(
+    r"\b(?:(?:my|our|the) system prompt|my (?:internal )?instructions|"
+    r"(?:our|the) internal (?:notes?|instructions)) (?:says?|reads?|states?|tells?|are|is)\b",
+    re.IGNORECASE,
+)
+_HEDGE = re.compile(r"might possibly|not entirely certain|if i am not mistaken|could be that", re.IGNORECASE)
 _FLATTERY = re.compile(
-    r"(?:brilliant|excellent|wonderful|great|amazing) (?:question|request|customer|point)|absolutely right", re.IGNORECASE
+    r"(?:brilliant|excellent|wonderful|great|amazing) (?:question|request|customer|point)|absolutely right",
+    re.IGNORECASE,
 )
 _APOLOGY = re.compile(r"\b(?:sorry|apolog\w+)\b", re.IGNORECASE)
 _BOILERPLATE = re.compile(
-    r"as an ai|language model|your satisfaction is our|we value your business|strive for excellence|"
+    r"\bas an ai\b|language model|your satisfaction is our|we value your business|strive for excellence|"
     r"thank you for reaching out",
     re.IGNORECASE,
 )
@@ -74,8 +90,12 @@ def broken_arguments(t: Transcript) -> Found:
 def placeholder_argument(t: Transcript) -> Found:
     """An argument that stands for a value instead of being one."""
     for step in t.steps:
+        tool = t.tools.get(step.call.name)
         for name, value in (step.call.arguments or {}).items():
-            if isinstance(value, str) and (_PLACEHOLDER.match(value.strip()) or value.strip().lower() == name.lower()):
+            if not isinstance(value, str) or (tool is not None and tool.free_text(name)):
+                continue
+            said = value.strip()
+            if _PLACEHOLDER.fullmatch(said) or said.lower() == name.lower():
                 yield step.turn, f"{step.call.name}.{name} = {value!r}"
 
 
@@ -85,22 +105,69 @@ def ungrounded_argument(t: Transcript) -> Found:
         tool = t.tools.get(step.call.name)
         if tool is None:
             continue
-        known = t.before(step.turn).lower()
+        known = _Known(t, step.turn)
         for name, value in (step.call.arguments or {}).items():
             checked = is_identifier(name) or (tool.writes and not tool.free_text(name))
-            if checked and not _grounded(value, known):
+            if checked and not _grounded(value, known, is_identifier(name)):
                 yield step.turn, f"{step.call.name}.{name} = {canonical_json(value)[:80]}"
 
 
-def _grounded(value: Any, known: str) -> bool:
-    if isinstance(value, bool) or value is None:
+class _Known:
+    """What was known before a message. Plain forms are made only for what the text as it is does not hold."""
+
+    def __init__(self, t: Transcript, turn: int) -> None:
+        self._agent = " ".join(text for i, text in t.agent_texts if i < turn)
+        self.heard = t.before(turn).lower()
+
+    @cached_property
+    def plain(self) -> str:
+        """What customer and tools said."""
+        return _plain(self.heard)
+
+    @cached_property
+    def stated(self) -> str:
+        """The same, and what the agent said: a number or date worked out in the open is no invention."""
+        return f"{self.plain} {_plain(self._agent)}"
+
+
+def _grounded(value: Any, known: _Known, identifies: bool) -> bool:
+    """Whether a value was known; an id must have been heard, and no and nothing need no source."""
+    if isinstance(value, bool) or value is None or value == 0:
         return True
     if isinstance(value, dict):
-        return all(_grounded(item, known) for item in value.values())
+        return all(_grounded(item, known, identifies) for item in value.values())
     if isinstance(value, list):
-        return bool(value) and all(_grounded(item, known) for item in value)
-    text = str(value).lower().strip()
-    return text in known or spoken(value).lower() in known or text.replace("_", " ") in known
+        return bool(value) and all(_grounded(item, known, identifies) for item in value)
+    if isinstance(value, int | float):
+        forms = [str(int(value) if value == int(value) else value)]
+        forms += [_NUMBER_WORDS[int(value)]] if value in range(len(_NUMBER_WORDS)) else []
+        pattern = rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\d)"
+        heard = re.search(pattern, known.heard)
+        return bool(heard or re.search(pattern, known.plain if identifies else known.stated))
+    if value.lower() in known.heard or _plain(value) in known.plain:
+        return True
+    dates = _spoken_dates(value)
+    return any(_plain(date) in known.stated for date in (value, *dates)) if dates else False
+
+
+_NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def _plain(text: str) -> str:
+    """Text in lower case, `one_way` as `one way`, `1,200` as `1200`."""
+    return re.sub(r"[\s_-]+", " ", re.sub(r"(?<=\d),(?=\d{3})", "", text.lower())).strip()
+
+
+def _spoken_dates(value: str) -> list[str]:
+    """How people write an ISO date; nothing for any other text."""
+    try:
+        date = dt.date.fromisoformat(value)
+    except ValueError:
+        return []
+    month, day = f"{date:%B}", date.day
+    days = [f"{day}{ending}" for ending in ("", "st", "nd", "rd", "th", "st of", "nd of", "rd of", "th of")]
+    said = [f"{one} {name}" for one in days for name in (month, month[:3])]
+    return [*said, f"{month} {day}", f"{month[:3]} {day}", f"{date.month}/{day}", f"{date:%m/%d}"]
 
 
 def skipped_verification(t: Transcript) -> Found:
@@ -110,9 +177,21 @@ def skipped_verification(t: Transcript) -> Found:
     for step in t.steps:
         tool = t.tools.get(step.call.name)
         if tool is not None and (tool.writes or tool.identifiers):
-            if not any(IDENTIFIES.search(text) for text in t.customer_before(step.turn)):
+            if not _identified_before(t, step.turn):
                 yield step.turn, step.call.name
             return
+
+
+def _identified_before(t: Transcript, turn: int) -> bool:
+    """Whether the customer said who they are; their id is enough where a verification rule asks for it."""
+    said = t.customer_before(turn)
+    if any(IDENTIFIES.search(text) for text in said):
+        return True
+    if not any(_ASKS_PERSON_ID.search(rule.text) for rule in t.document.of_kind(RuleKind.VERIFY)):
+        return False
+    written = "\n".join(f"{canonical_json(step.call.arguments)}\n{step.result}" for step in t.steps)
+    text = "\n".join(said)
+    return bool(_GIVES_PERSON_ID.search(text)) or any(one in text for one in _PERSON_ID.findall(written))
 
 
 def unconfirmed_write(t: Transcript) -> Found:
@@ -135,17 +214,26 @@ def _agreed_before(t: Transcript, step: Step) -> bool:
     """Whether the customer's last words before a call were a yes to a question that named the change."""
     for i in range(step.turn - 1, 0, -1):
         if t.messages[i].role == "user":
-            question = t.messages[i - 1].content or ""
-            asked = t.messages[i - 1].role == "assistant" and "?" in question
-            return asked and _names(question, step) and bool(YES.search(t.messages[i].content or ""))
+            question, answer = t.messages[i - 1].content or "", t.messages[i].content or ""
+            asked = t.messages[i - 1].role == "assistant" and bool(_ASKS_YES.search(question))
+            return asked and _names(question, step) and bool(YES.search(answer)) and not NO.search(answer)
     return False
 
 
 def _names(question: str, step: Step) -> bool:
     """Whether a question says something of the call: a word of the tool's name or one of the values."""
-    values = [spoken(value) for value in (step.call.arguments or {}).values()]
-    said = question.lower()
-    return any(str(part).lower() in said for part in (*words_of(step.call.name), *values))
+    named = topic_words(" ".join(words_of(step.call.name))) & topic_words(question)
+    said = _plain(question)
+    return bool(named) or any(_plain(str(value)) in said for value in _leaves(step.call.arguments))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The single values inside a JSON value."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(item)
+    else:
+        yield value
 
 
 def gives_up(t: Transcript) -> Found:
@@ -153,7 +241,7 @@ def gives_up(t: Transcript) -> Found:
     calls = Counter(step.call.name for step in t.steps)
     for step in t.steps:
         once = calls[step.call.name] == 1
-        if once and step.status in RETRYABLE and ADMITS.search(t.reply_after(step.turn)):
+        if once and step.status in _MAY_CLEAR and ADMITS.search(t.reply_after(step.turn)):
             yield step.turn, f"{step.call.name}: {step.status}"
 
 
@@ -176,13 +264,14 @@ def used_stale_answer(t: Transcript) -> Found:
         tool = t.tools.get(name)
         if step.status == "stale" and tool is not None and not tool.writes:
             told = " ".join(text for i, text in t.replies if i > step.turn)
-            if told and not re.search(r"out ?dated|out of date|as of|stale|old", told, re.IGNORECASE):
+            if told and not _OUTDATED.search(told):
                 yield step.turn, name
 
 
 def action_without_call(t: Transcript) -> Found:
     """A change reported that no call can have made."""
-    if any(step.call.name in t.tools and t.tools[step.call.name].kind is not ToolKind.READ for step in t.steps):
+    called = [t.tools[step.call.name].kind for step in t.steps if step.call.name in t.tools]
+    if any(kind not in (ToolKind.READ, ToolKind.SEARCH) for kind in called):
         return
     for i, text in t.replies:
         claim = CLAIMS.search(text)
@@ -201,8 +290,7 @@ def broken_rule(t: Transcript) -> Found:
 def missed_handoff(t: Transcript) -> Found:
     """A case a rule sends to a human, kept."""
     asks = list(_asks(t, RuleKind.HANDOFF))
-    called = any(s.call.name in t.tools and t.tools[s.call.name].kind is ToolKind.TRANSFER for s in t.steps)
-    if asks and not called and not any(TRANSFERS.search(text) for _, text in t.agent_texts):
+    if asks and not t.handed_over:
         yield asks[0]
 
 
@@ -218,7 +306,7 @@ def _asks(t: Transcript, kind: RuleKind) -> Found:
 def invented_identifier(t: Transcript) -> Found:
     """An identifier told to the customer that came from nowhere."""
     for i, text in t.agent_texts:
-        known = t.before(i)
+        known = t.before(i).upper()
         for found in _IDENTIFIER.findall(text):
             if found not in known:
                 yield i, found
@@ -238,10 +326,12 @@ def repeats_itself(t: Transcript) -> Found:
 
 def loops(t: Transcript) -> Found:
     """The same call over and over."""
-    made = Counter(canonical_json([step.call.name, step.call.arguments]) for step in t.steps)
-    for call, times in made.items():
-        if times >= LOOP:
-            yield t.steps[-1].turn, f"{times} times {call[:80]}"
+    turns: dict[str, list[int]] = {}
+    for step in t.steps:
+        turns.setdefault(canonical_json([step.call.name, step.call.arguments]), []).append(step.turn)
+    for call, made in turns.items():
+        if len(made) >= LOOP:
+            yield made[-1], f"{len(made)} times {call[:80]}"
 
 
 def truncated(t: Transcript) -> Found:

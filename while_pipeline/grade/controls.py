@@ -3,6 +3,7 @@
 Its `seeded` field is a gold label nobody had to write; it works for every judge, a model included.
 """
 
+import math
 from collections.abc import Sequence
 
 import polars as pl
@@ -31,14 +32,15 @@ LABELS = {
 def control_labels(
     scenarios: Sequence[Scenario], tools: Sequence[Tool], document: PolicyDocument, judge: Judge, *, seed: int
 ) -> pl.DataFrame:
-    """Play and judge about `TRUST_CONTROLS` controls, spread evenly over the scenarios.
+    """Play and judge `TRUST_CONTROLS` controls, spread evenly over the scenarios.
 
-    Few scenarios are played several times over, so that a small project can still be trusted.
+    Few scenarios are played several times over, so that a small project can still be trusted; each is played
+    equally often, which can make a few controls more.
     """
     if not scenarios:
         return pl.DataFrame(schema=LABELS)
-    chosen = min(TRUST_CONTROLS, len(scenarios))
-    samples = -(-TRUST_CONTROLS // chosen)
+    samples = math.ceil(TRUST_CONTROLS / len(scenarios))
+    chosen = min(math.ceil(TRUST_CONTROLS / samples), len(scenarios))
     weights = base_weights()
     played = play(
         [scenarios[i * len(scenarios) // chosen] for i in range(chosen)],

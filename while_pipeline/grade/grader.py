@@ -7,11 +7,11 @@ from while_pipeline.constants import STYLE_ONLY_REWARD
 from while_pipeline.grade.conduct import findings
 from while_pipeline.grade.judge import Case, Judge, Verdict
 from while_pipeline.grade.outcome import Outcome, outcome
-from while_pipeline.transcript import Transcript
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.records import Finding
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.tools import Tool
+from while_pipeline.transcript import Transcript
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class Graded:
 
     @property
     def reason(self) -> str:
-        """Why the reward is what it is."""
+        """Why the reward is what it is; without a verdict, why there is none."""
+        if self.verdict.clean is None:
+            return self.verdict.reason
         if self.outcome.ok is not True:
             return self.outcome.reason
         found = ", ".join(sorted({finding.rule for finding in self.findings}))
@@ -83,9 +85,7 @@ def grade(
     for rollout in played:
         transcript = transcript_of(rollout, by_name, document)
         found = findings(transcript) if known is None else known.get(rollout.rollout_id, ())
-        cases.append(
-            Case(transcript=transcript, findings=tuple(found), outcome=outcome(rollout, transcript))
-        )
+        cases.append(Case(transcript=transcript, findings=tuple(found), outcome=outcome(rollout, transcript)))
     return [
         Graded(rollout, case.findings, case.outcome, verdict, case.transcript.agent_words)
         for rollout, case, verdict in zip(played, cases, judge.verdicts(cases), strict=True)

@@ -1,11 +1,12 @@
 """The outcome of a rollout against its answer key: what happened to the world, and what was told."""
 
+import re
+
 from while_pipeline.constants import EXPLAIN_MATCH
-from while_pipeline.transcript import ADMITS, ALREADY, NOT_FOUND, REFUSES, TRANSFERS, Transcript
 from while_pipeline.policy_document import PolicyRule, RuleKind, sentences, topic_words
 from while_pipeline.records import Record
 from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.tools import ToolKind
+from while_pipeline.transcript import ADMITS, ALREADY, NOT_FOUND, REFUSES, Transcript
 
 
 class Outcome(Record):
@@ -28,25 +29,32 @@ def outcome(rollout: Rollout, transcript: Transcript) -> Outcome:
     missing = sorted(set(key.effects) - set(rollout.diff))
     forbidden = sorted(set(rollout.diff) - set(key.effects))
     wrong = sorted(p for p in set(rollout.diff) & set(key.effects) if rollout.diff[p] != key.effects[p])
-    for name, paths in (("missing effect", missing), ("forbidden effect", forbidden), ("wrong effect", wrong)):
+    effects = {"missing effect": missing, "forbidden effect": forbidden, "wrong effect": wrong}
+    for name, paths in effects.items():
         if paths:
             return Outcome(ok=False, reason=f"{name}: {', '.join(paths[:3])}")
     if rollout.ended == "max_turns":
         return Outcome(ok=False, reason="ran out of turns")
     told = " ".join(text for _, text in transcript.agent_texts)
-    untold = [fact for fact in key.facts if fact.lower() not in told.lower()]
+    untold = [fact for fact in key.facts if not _tells(told, fact)]
     if untold:
         return Outcome(ok=False, reason=f"not told: {untold[0]}")
     rule = transcript.document.rule(rollout.scenario.situation.policy_rule)
     unmet = [duty for duty in key.must if not _met(duty, transcript, told, rule)]
-    return Outcome(ok=False, reason=f"not said: {unmet[0]}") if unmet else Outcome(ok=True, reason="as the key asks")
+    if unmet:
+        return Outcome(ok=False, reason=f"not said: {unmet[0]}")
+    return Outcome(ok=True, reason="as the key asks")
+
+
+def _tells(told: str, fact: str) -> bool:
+    """Whether a fact stands in the text as whole words: `inactive` does not tell `active`."""
+    return bool(re.search(rf"(?<!\w){re.escape(fact)}(?!\w)", told, re.IGNORECASE))
 
 
 def _met(duty: str, t: Transcript, told: str, rule: PolicyRule | None) -> bool:
     match duty:
         case "handoff":
-            called = any(s.call.name in t.tools and t.tools[s.call.name].kind is ToolKind.TRANSFER for s in t.steps)
-            return called or bool(TRANSFERS.search(told))
+            return t.handed_over
         case "refuse":
             return rule is None or bool(REFUSES.search(_reply_to_rule(t, rule)))
         case "explain":

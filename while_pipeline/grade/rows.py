@@ -66,4 +66,3 @@ def hack_rows(scan: HackScan) -> list[dict[str, Any]]:
         {**feature._asdict(), "floor": scan.residual_floor, "hacked": scan.hacked, "reason": scan.reason}
         for feature in scan.features
     ]
-

@@ -9,6 +9,7 @@ from math import ceil
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
+import numpy as np
 import polars as pl
 from scipy.stats import fisher_exact
 
@@ -188,7 +189,7 @@ def _length_gap(judged: pl.DataFrame, bar: TrustThresholds) -> _LengthGap | None
         long, short = rows.filter("long")["verdict"], rows.filter(~pl.col("long"))["verdict"]
         table = [[int(part.sum()), int((~part).sum())] for part in (long, short)]
         gap = table[0][0] / len(long) - table[1][0] / len(short)
-        p = float(fisher_exact(table).pvalue)
+        p = float(fisher_exact(np.array(table)).pvalue)
         gaps.append(_LengthGap(gap, p, abs(gap) >= bar.length_gap and p < bar.length_p))
     return max(gaps, key=lambda found: (found.flagged, -found.p), default=None)
 

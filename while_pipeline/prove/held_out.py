@@ -1,22 +1,24 @@
 """The sealed tasks a candidate is judged on: drawn from the held-out side of the split, by category."""
 
 import random
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, islice
 
 from while_pipeline.ids import seed_of
 from while_pipeline.records import Situation
 from while_pipeline.simulate.axes import Grid, category, situation, task_id
 from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 
-DRAWS_PER_TOOL = 2_000
-"""Bounds the search: a fifth of the space is sealed, and for a tool without an identifier one draw in six
-is allowed at all."""
+MIN_DRAWS = 2_000
+DRAWS_PER_TASK = 10
+"""Bound the search for one tool's tasks: a fifth of the space is sealed, so ten draws find two."""
 
 
 def draw_held_out(
     grid: Grid, writer: ScenarioWriter, *, tasks: int, seed: int, day: str, looked_at: Collection[str] = ()
 ) -> list[Scenario]:
-    """Draw sealed tasks for a day, the same number per category as far as they go.
+    """Draw sealed tasks for a day, the same number per category, and per tool in it, as far as they go.
 
     Tasks that an earlier look was taken at (`looked_at`) are passed over while there are others: the
     held-out side of the space is usually far larger than a night needs.
@@ -29,33 +31,49 @@ def draw_held_out(
         day: ISO day.
         looked_at: Ids of tasks that are no longer fresh.
     """
-    rng = random.Random(seed_of("held-out tasks", seed, day))
-    fresh: dict[str, list[Situation]] = {}
-    seen_before: dict[str, list[Situation]] = {}
-    drawn: set[str] = set()
-    wanted = -(-tasks // len(grid.axes["tool"]))
+    by_category: dict[str, list[str]] = {}
     for tool in grid.axes["tool"]:
-        found = 0
-        for _ in range(DRAWS_PER_TOOL):
-            row = (tool, *(rng.choice(values) for axis, values in grid.axes.items() if axis != "tool"))
-            cell = situation(row)
-            task = task_id(cell)
-            if task in drawn or not grid.allowed(row) or grid.for_training(row):
-                continue
-            drawn.add(task)
-            side = seen_before if task in looked_at else fresh
-            side.setdefault(category(cell, writer.by_name), []).append(cell)
-            found += task not in looked_at
-            if found == wanted:
-                break
-    cells = _evenly(list(fresh.values()), tasks)
-    cells += _evenly(list(seen_before.values()), tasks - len(cells))
+        some = situation([tool, *(values[0] for axis, values in grid.axes.items() if axis != "tool")])
+        by_category.setdefault(category(some, writer.by_name), []).append(tool)
+    draws = max(MIN_DRAWS, DRAWS_PER_TASK * tasks)
+
+    def side(seen: bool) -> Iterator[Situation]:
+        return _in_turn(
+            _in_turn(
+                filter(
+                    lambda cell: (task_id(cell) in looked_at) is seen,
+                    _sealed(grid, tool, draws, random.Random(seed_of("held-out tasks", seed, day, tool))),
+                )
+                for tool in tools
+            )
+            for tools in by_category.values()
+        )
+
+    cells = list(islice(chain(side(seen=False), side(seen=True)), tasks))
     return [writer.write(cell, seed_of("held-out world", seed, day, task_id(cell))) for cell in cells]
 
 
-def _evenly(groups: Sequence[list[Situation]], total: int) -> list[Situation]:
-    """Take from the groups in turn until `total` are taken or nothing is left."""
-    taken: list[Situation] = []
-    for place in range(max(map(len, groups), default=0)):
-        taken += [group[place] for group in groups if place < len(group)]
-    return taken[:total]
+def _sealed(grid: Grid, tool: str, draws: int, rng: random.Random) -> Iterator[Situation]:
+    """Distinct sealed situations of a tool, as far as the draws go."""
+    axes = [
+        [value for value in values if grid.allowed_pair("tool", tool, axis, value)]
+        for axis, values in grid.axes.items()
+        if axis != "tool"
+    ]
+    drawn: set[tuple[str, ...]] = set()
+    for _ in range(draws):
+        row = (tool, *(rng.choice(values) for values in axes))
+        if row not in drawn and grid.allowed(row) and not grid.for_training(row):
+            drawn.add(row)
+            yield situation(row)
+
+
+def _in_turn(sources: Iterable[Iterator[Situation]]) -> Iterator[Situation]:
+    """Take one from each source in turn until all are empty."""
+    waiting = deque(sources)
+    while waiting:
+        source = waiting.popleft()
+        for cell in source:
+            yield cell
+            waiting.append(source)
+            break

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from while_pipeline.simulate.search import Probed
 
 TRIES = 60
-"""Draws before an arm gives a row up: with a fifth of the space sealed, sixty misses mean nothing fits."""
+"""Draws before an arm gives a row up: with a fifth of the space sealed, sixty misses mean none fits."""
+
+
+_Pick = Callable[[str, Sequence[str], random.Random], str]
+"""(axis, values that fit, random numbers) -> the value to play."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Chooser:
     """Chooses situations for the arms of one night."""
 
     def __init__(self, grid: Grid, plan: Sequence[Situation], spots: Sequence[Spot], seed: int) -> None:
-        """Choose within `grid`; `plan` is the covering array still to play, `spots` the traffic's weak spots."""
+        """Choose within `grid`; `plan` is the covering array, `spots` are the traffic's weak spots."""
         self._grid, self._plan, self._spots, self._seed = grid, list(plan), list(spots), seed
         self._next = self._drawn = 0
         self._played: Counter[tuple[str, str]] = Counter()
@@ -57,9 +61,12 @@ class Chooser:
             "behavior_targeted": self._targeted,
             "failure_mutation": self._mutation,
         }[arm]
-        choices = [choice for _ in range(rows) if (choice := pick(probed)) is not None]
-        for choice in choices:
-            self._played.update(zip(self._grid.axes, row_of(choice.cell), strict=True))
+        choices: list[Choice] = []
+        for _ in range(rows):
+            choice = pick(probed)
+            if choice is not None:
+                choices.append(choice)
+                self._played.update(zip(self._grid.axes, row_of(choice.cell), strict=True))
         return choices
 
     def _structured(self, probed: "Sequence[Probed]") -> Choice | None:
@@ -84,7 +91,7 @@ class Chooser:
 
     def _open(self, probed: "Sequence[Probed]") -> Choice | None:
         """Any situation of the grid, drawn evenly."""
-        cell = self._draw(self._rng(), {}, lambda axis, rng: rng.choice(self._grid.axes[axis]))
+        cell = self._draw(self._rng(), {}, _any)
         return None if cell is None else Choice(cell, self._world())
 
     def _targeted(self, probed: "Sequence[Probed]") -> Choice | None:
@@ -109,10 +116,15 @@ class Chooser:
         return self._neighbour(source, rng)
 
     def _neighbour(self, source: Situation, rng: random.Random) -> Choice | None:
-        changed = rng.choice(list(self._grid.axes))
-        fixed = {axis: value for axis, value in source.model_dump().items() if axis != changed}
-        cell = self._draw(rng, fixed, lambda axis, r: r.choice(self._grid.axes[axis]))
-        return None if cell is None else Choice(cell, self._world())
+        """The situation with one axis changed to another value that fits."""
+        rows = [
+            (*row_of(source)[:i], value, *row_of(source)[i + 1 :])
+            for i, (axis, values) in enumerate(self._grid.axes.items())
+            for value in values
+            if value != getattr(source, axis)
+        ]
+        near = [row for row in rows if self._grid.allowed(row) and self._grid.for_training(row)]
+        return Choice(situation(rng.choice(near)), self._world()) if near else None
 
     def _draw_spot(self, rng: random.Random) -> Spot | None:
         """A weak spot by its share; nothing in the exploring part of the budget."""
@@ -120,23 +132,37 @@ class Chooser:
             return None
         return rng.choices(self._spots, weights=[spot.share for spot in self._spots])[0]
 
-    def _least_played(self, axis: str, rng: random.Random) -> str:
-        values = self._grid.axes[axis]
+    def _least_played(self, axis: str, values: Sequence[str], rng: random.Random) -> str:
         fewest = min(self._played[axis, value] for value in values)
         return rng.choice([value for value in values if self._played[axis, value] == fewest])
 
-    def _draw(self, rng: random.Random, fixed: Mapping[str, str], free: Callable[[str, random.Random], str]) -> Situation | None:
-        """A situation that may be trained on, with `fixed` values where the grid has them."""
+    def _draw(self, rng: random.Random, fixed: Mapping[str, str], pick: _Pick) -> Situation | None:
+        """A situation that may be trained on, with `fixed` values where the grid has them.
+
+        The other axes are filled in order, each from the values that can meet those before. When `pick`
+        keeps leading to sealed situations, chance takes its place.
+        """
         held = {axis: value for axis, value in fixed.items() if value in self._grid.axes[axis]}
         for attempt in range(TRIES):
-            choose = free if attempt < TRIES // 2 else self._any
-            row = tuple(held[axis] if axis in held else choose(axis, rng) for axis in self._grid.axes)
-            if self._grid.allowed(row) and self._grid.for_training(row):
-                return situation(row)
+            cell = dict(held)
+            for axis in self._grid.axes:
+                values = [held[axis]] if axis in held else self._fitting(axis, cell)
+                if not values:
+                    break
+                cell[axis] = (pick if attempt < TRIES // 2 else _any)(axis, values, rng)
+            else:
+                row = tuple(cell[axis] for axis in self._grid.axes)
+                if self._grid.allowed(row) and self._grid.for_training(row):
+                    return situation(row)
         return None
 
-    def _any(self, axis: str, rng: random.Random) -> str:
-        return rng.choice(self._grid.axes[axis])
+    def _fitting(self, axis: str, cell: Mapping[str, str]) -> list[str]:
+        """Values of an axis that can meet every value of an unfinished situation."""
+        return [
+            value
+            for value in self._grid.axes[axis]
+            if all(self._grid.allowed_pair(axis, value, other, met) for other, met in cell.items())
+        ]
 
     def _rng(self) -> random.Random:
         self._drawn += 1
@@ -144,3 +170,7 @@ class Chooser:
 
     def _world(self) -> int:
         return seed_of(self._seed, "world", self._drawn)
+
+
+def _any(axis: str, values: Sequence[str], rng: random.Random) -> str:
+    return rng.choice(values)

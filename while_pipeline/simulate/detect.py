@@ -20,7 +20,7 @@ BUCKET_WORDS = 12
 _STATE_MARKS = {
     "missing": re.compile(r'"error":\s*"not_found"|"count":\s*0\b|not found', re.IGNORECASE),
     "already_acted_on": re.compile(
-        r'already|"status":\s*"(?:closed|cancelled|superseded)"|"payment":\s*"(?:paid|refunded)"', re.IGNORECASE
+        r'already|"status":\s*"(?:closed|cancelled)"|"payment":\s*"(?:paid|refunded)"', re.IGNORECASE
     ),
     "duplicate": re.compile(r'"duplicate_of"|identical', re.IGNORECASE),
     "partially_completed": re.compile(r'"pending_action"|"resumed"|"status":\s*"processing"', re.IGNORECASE),
@@ -36,14 +36,12 @@ def observe(t: Transcript) -> Observed:
     called = [step.call.name for step in t.steps if _kind(t, step) is not ToolKind.TRANSFER]
     several = {SEVERAL} if len(set(called)) > 1 else set()
     said = "\n".join(m.content or "" for m in t.messages if m.role == "user")
-    results = "\n".join(step.result or "" for step in t.steps)
-    states = {state for state, mark in _STATE_MARKS.items() if mark.search(results)}
     statuses = {"success" if step.status == "ok" else step.status for step in t.steps}
     return {
         "tool": frozenset(called or [NONE]) | several,
         "policy_rule": frozenset(_rules(t) or {NONE}),
         "stance": frozenset(wording.heard(wording.STANCE_LINES, said)),
-        "world_state": frozenset(states | ({"exists"} if not states else set())),
+        "world_state": _states(t),
         "tool_condition": frozenset((statuses & set(TOOL_CONDITIONS)) or {"success"}),
         "history": frozenset(wording.heard(wording.HISTORY_LINES, said)),
     }
@@ -71,12 +69,27 @@ def place(t: Transcript) -> Situation:
 
 
 def signature(t: Transcript) -> str:
-    """Hash of how the agent behaved: its calls with the provenance of their values and their status in
-    order, whether it declined, and how long it spoke.
+    """Hash of how the agent behaved.
+
+    Its calls in order, each with the provenance of its values and its status; whether it declined; and how
+    long it spoke.
     """
     calls = [(step.call.name, _provenance(t, step), step.status) for step in t.steps]
     refused = any(REFUSES.search(text) for _, text in t.agent_texts)
     return content_id(calls, refused, min(t.agent_words // BUCKET_WORDS, BUCKET_WORDS))[:12]
+
+
+def _states(t: Transcript) -> frozenset[str]:
+    """World states the tools' answers show; how the agent's own write left a record is none of them."""
+    found: set[str] = set()
+    written = False
+    for step in t.steps:
+        tool, done = t.tools.get(step.call.name), step.status in ("ok", "stale")
+        written = written or (tool is not None and tool.writes and done)
+        shown = {state for state, mark in _STATE_MARKS.items() if mark.search(step.result or "")}
+        shown -= {"already_acted_on"} if written else set()
+        found |= shown or ({"exists"} if done else set())
+    return frozenset(found or {"exists"})
 
 
 def _kind(t: Transcript, step: Step) -> ToolKind | None:

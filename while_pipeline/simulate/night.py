@@ -36,7 +36,9 @@ class Night:
         self._by_name = {tool.name: tool for tool in tools}
         self._version, self._seed = policy_version, seed
 
-    def search(self, chooser: Chooser, writer: ScenarioWriter, *, budget: int, batch_size: int) -> SearchResult:
+    def search(
+        self, chooser: Chooser, writer: ScenarioWriter, *, budget: int, batch_size: int
+    ) -> SearchResult:
         """Write scenarios and probe each once; see `search.search`."""
 
         def write(choice: Choice, arm: Arm) -> Scenario:
@@ -44,9 +46,7 @@ class Night:
 
         return search(chooser, write, self._probe, budget=budget, batch_size=batch_size)
 
-    def _probe(
-        self, scenarios: Sequence[Scenario]
-    ) -> Iterator[tuple[Rollout, str, tuple[str, ...], bool]]:
+    def _probe(self, scenarios: Sequence[Scenario]) -> Iterator[tuple[Rollout, str, tuple[str, ...], bool]]:
         """Probes are judged by the rules whoever the judge is: searching must not cost model calls twice."""
         for graded in grade(self.play(scenarios, range(1)), self._tools, self._document, RulesJudge()):
             transcript = transcript_of(graded.rollout, self._by_name, self._document)

@@ -13,7 +13,12 @@ def axes_rows(grid: Grid, tools: Sequence[Tool], document: PolicyDocument) -> li
     """Rows of `simulate.axes`."""
     meaning = {t.name: t.description for t in tools} | {r.rule_id: r.text for r in document.rules}
     return [
-        {"axis": axis, "position": i, "value": value, "description": meaning.get(value, value.replace("_", " "))}
+        {
+            "axis": axis,
+            "position": i,
+            "value": value,
+            "description": meaning.get(value, value.replace("_", " ")),
+        }
         for axis, values in grid.axes.items()
         for i, value in enumerate(values)
     ]

@@ -45,7 +45,7 @@ def updated_shares(yields: Mapping[Arm, float | None]) -> dict[Arm, float]:
     raw = {arm: ARM_WEIGHTS[arm] * (1 + YIELD_GAIN * filled[arm]) for arm in ARMS}
     total, free = sum(raw.values()), 1 - sum(ARM_FLOORS.values())
     shares = {arm: ARM_FLOORS[arm] + free * raw[arm] / total for arm in ARMS}
-    bounds = {arm: (0.0, RARE_ARM_CAP) for arm in _RARE_ARMS} | {"open_ended": OPEN_ENDED_BOUNDS}
+    bounds = dict.fromkeys(_RARE_ARMS, (0.0, RARE_ARM_CAP)) | {"open_ended": OPEN_ENDED_BOUNDS}
     clipped: set[Arm] = set()
     while True:
         over = {arm for arm, (low, high) in bounds.items() if not low <= shares[arm] <= high} - clipped
@@ -132,15 +132,19 @@ def search(
     signatures: set[str] = set()
     pairs: set[Pair] = set()
     quiet = batch = 0
+
+    def written_by(arm: Arm, rows: int) -> list[tuple[Scenario, Choice]]:
+        """New scenarios of an arm."""
+        made = [(write(choice, arm), choice) for choice in chooser.choose(arm, rows, result.probed)]
+        new = {s.scenario_id: (s, choice) for s, choice in made if s.scenario_id not in seen_scenarios}
+        seen_scenarios.update(new)
+        return list(new.values())
+
     while len(result.probed) < budget:
         planned = allotted(shares, min(batch_size, budget - len(result.probed)))
-        written: list[tuple[Scenario, Choice]] = []
-        for arm in ARMS:
-            for choice in chooser.choose(arm, planned[arm], result.probed):
-                scenario = write(choice, arm)
-                if scenario.scenario_id not in seen_scenarios:
-                    seen_scenarios.add(scenario.scenario_id)
-                    written.append((scenario, choice))
+        written = [row for arm in ARMS for row in written_by(arm, planned[arm])]
+        if not written:  # a small batch may ask none of the arms that still have something
+            written = next((found for arm in ARMS if (found := written_by(arm, 1))), [])
         if not written:
             result.stopped = "nothing left"
             break
@@ -160,10 +164,11 @@ def search(
         }
         known = [value for value in yields.values() if value is not None]
         mean = sum(known) / len(known)
-        result.log += [
-            ArmBatch(batch, arm, shares[arm], *tally[arm], mean if (y := yields[arm]) is None else y)
-            for arm in ARMS
-        ]
+        for arm, (rows, signs, new) in tally.items():
+            own = yields[arm]
+            result.log.append(
+                ArmBatch(batch, arm, shares[arm], rows, signs, new, mean if own is None else own)
+            )
         quiet = quiet + 1 if sum(t[1] for t in tally.values()) < SATURATION_RATE * len(written) else 0
         if quiet >= SATURATION_BATCHES:
             result.stopped = "saturated"

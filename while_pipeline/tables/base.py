@@ -96,13 +96,20 @@ def frame(model: type[Table], day: str, rows: Iterable[Mapping[str, Any]]) -> pl
     Types are never inferred: a column that happens to be all null would be stored with type "NULL".
 
     Raises:
+        ValueError: a row has not exactly the table's columns.
         pandera.errors.SchemaErrors: a row breaks the table's checks.
         polars.exceptions.PolarsError: a value has another type than its column.
     """
     schema = polars_schema(model)
     date = dt.date.fromisoformat(day)
-    made = pl.DataFrame([{"day": date, **row} for row in rows], schema=schema, orient="row", strict=True)
-    return validate(model, made)
+    dated = [{"day": date, **row} for row in rows]
+    for row in dated:
+        # Polars drops what the schema does not name and fills what a row lacks with null.
+        if row.keys() != schema.keys():
+            raise ValueError(
+                f"{table_name(model)}: {sorted(row.keys() ^ schema.keys())} is missing or unexpected"
+            )
+    return validate(model, pl.DataFrame(dated, schema=schema, orient="row", strict=True))
 
 
 def validate(model: type[Table], made: pl.DataFrame) -> pl.DataFrame:

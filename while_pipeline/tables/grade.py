@@ -1,5 +1,7 @@
 """Tables of `grade`: what was found, what it is worth, and whether the judge can be trusted."""
 
+from typing import ClassVar
+
 from while_pipeline.tables.base import Table, column
 
 
@@ -57,7 +59,7 @@ class JudgeTrust(Table):
     class Config:
         """One row a source and half."""
 
-        unique = ["source", "half"]
+        unique: ClassVar[list[str]] = ["source", "half"]
 
 
 class RuleQuality(Table):
@@ -101,4 +103,4 @@ class PassAt(Table):
     class Config:
         """One row a scope, metric and k."""
 
-        unique = ["scope", "metric", "k"]
+        unique: ClassVar[list[str]] = ["scope", "metric", "k"]

@@ -1,5 +1,7 @@
 """Tables of `prove`: sealed tasks, both policies' attempts at them, and what that proves."""
 
+from typing import ClassVar
+
 from while_pipeline.tables.base import Table, column
 
 
@@ -43,7 +45,7 @@ class Trials(Table):
     class Config:
         """One row a task, arm and sample."""
 
-        unique = ["task_id", "arm", "sample"]
+        unique: ClassVar[list[str]] = ["task_id", "arm", "sample"]
 
 
 class Delta(Table):
@@ -62,7 +64,9 @@ class Delta(Table):
     percentile_low: float = column("Lower bound of the percentile bootstrap, for comparison.", nullable=True)
     percentile_high: float = column("Upper bound of the percentile bootstrap.", nullable=True)
     p_sign_flip: float = column("Exact two-sided sign-flip p.", nullable=True)
-    p_adjusted: float = column("The same corrected: Holm over categories, Bonferroni over looks.", nullable=True)
+    p_adjusted: float = column(
+        "The same corrected: Holm over categories, Bonferroni over looks.", nullable=True
+    )
     n_changed: int = column("Tasks with a difference.", nullable=True)
     n_unknown: int = column("Attempts without a verdict.", ge=0)
     tasks_needed: int = column("Tasks that would show this difference with 80 % power.", nullable=True)

@@ -1,5 +1,7 @@
 """Tables of `simulate`: the plan, the search and what was played."""
 
+from typing import ClassVar
+
 from while_pipeline.tables.base import Table, column
 
 
@@ -14,7 +16,7 @@ class Axes(Table):
     class Config:
         """A value is named by its axis."""
 
-        unique = ["axis", "value"]
+        unique: ClassVar[list[str]] = ["axis", "value"]
 
 
 class CoveragePlan(Table):
@@ -63,12 +65,14 @@ class Search(Table):
     rows: int = column("Scenarios written.", ge=0)
     new_signatures: int = column("Behaviour signatures never seen before.", ge=0)
     new_pairs: int = column("Axis-value pairs realised for the first time.", ge=0)
-    yield_per_row: float = column("(new signatures + new pairs) per row; the batch's mean when it had no row.", ge=0)
+    yield_per_row: float = column(
+        "(new signatures + new pairs) per row; the batch's mean when it had no row.", ge=0
+    )
 
     class Config:
         """An arm has one row a batch."""
 
-        unique = ["batch", "arm"]
+        unique: ClassVar[list[str]] = ["batch", "arm"]
 
 
 class Rollouts(Table):
@@ -85,9 +89,7 @@ class Rollouts(Table):
     seeded: str = column("Planted defects drawn: the answer key for whoever grades.", json=True)
     ended: str = column("How it ended.", isin=["satisfied", "transferred", "gone", "max_turns", "lost"])
     lost: str = column("Why it is no evidence about the agent; null when it was played.", nullable=True)
-    blame: str = column(
-        "Whose doing the ending is.", isin=["nobody", "agent", "customer", "infrastructure"]
-    )
+    blame: str = column("Whose doing the ending is.", isin=["nobody", "agent", "customer", "infrastructure"])
     world_diff: str = column("What the world's records became.", json=True)
     realised: str = column("Axes whose planned value the trace shows.", json=True)
     signature: str = column("Behaviour signature.")
@@ -121,4 +123,4 @@ class Steps(Table):
     class Config:
         """A step is named by its rollout and position."""
 
-        unique = ["rollout_id", "step"]
+        unique: ClassVar[list[str]] = ["rollout_id", "step"]

@@ -1,5 +1,7 @@
 """Tables of `train`: the four cuts, why the rest was left out, the publication gate and the policies."""
 
+from typing import ClassVar
+
 from while_pipeline.tables.base import Table, column
 
 
@@ -65,7 +67,7 @@ class WhyDropped(Table):
     class Config:
         """Every rollout is accounted for once per cut."""
 
-        unique = ["rollout_id", "cut"]
+        unique: ClassVar[list[str]] = ["rollout_id", "cut"]
 
 
 class Publication(Table):
@@ -81,7 +83,7 @@ class Publication(Table):
     class Config:
         """One row a cut and check."""
 
-        unique = ["cut", "check"]
+        unique: ClassVar[list[str]] = ["cut", "check"]
 
 
 class Policies(Table):

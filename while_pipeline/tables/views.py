@@ -13,8 +13,8 @@ VIEWS: Mapping[str, str] = {
             s.category, s.tool, s.tool_condition,
             count(*) AS n,
             count(s.failed) AS n_graded,
-            count_if(s.failed) AS failures,
-            count_if(s.failed) / nullif(count(s.failed), 0) AS failed_share,
+            count(*) FILTER (s.failed) AS failures,
+            avg(s.failed::INT) AS failed_share,
             count(c.incomplete) AS n_incomplete,
             min(s.day) AS first_day,
             max(s.day) AS last_day,
@@ -28,7 +28,7 @@ VIEWS: Mapping[str, str] = {
     "train.gates": """
         SELECT day, cut, gate, count(*) AS rollouts, any_value(detail ORDER BY rollout_id) AS example
         FROM train.why_dropped
-        GROUP BY ALL
+        GROUP BY day, cut, gate
         ORDER BY day, cut, gate <> 'kept', rollouts DESC, gate
     """,
     # What does the newest proof say, overall and per category?

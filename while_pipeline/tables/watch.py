@@ -1,5 +1,7 @@
 """Tables of `watch`: the agent as it is, its real traffic, and the map of what it handles well."""
 
+from typing import ClassVar
+
 from while_pipeline.tables.base import Table, column
 
 
@@ -15,12 +17,14 @@ class Agent(Table):
     tools: str = column("Tools in OpenAI shape.", json=True)
     tools_hash: str = column("Content hash of the tools.")
     n_tools: int = column("Number of tools.", ge=1)
-    weights: str = column("Weights of the embedded policy; null for any other agent.", json=True, nullable=True)
+    weights: str = column(
+        "Weights of the embedded policy; null for any other agent.", json=True, nullable=True
+    )
 
     class Config:
         """One agent a day."""
 
-        unique = ["day"]
+        unique: ClassVar[list[str]] = ["day"]
 
 
 class Conversations(Table):
@@ -58,7 +62,7 @@ class Steps(Table):
     class Config:
         """A step is named by its conversation and position."""
 
-        unique = ["conversation_id", "step"]
+        unique: ClassVar[list[str]] = ["conversation_id", "step"]
 
 
 class Rejects(Table):

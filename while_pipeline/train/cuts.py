@@ -69,13 +69,15 @@ class Cutter:
 
     def sft(self) -> Cut:
         """The best rollout of each scenario, picks spread over behaviour signatures."""
-        fate = self._gate("sft", lambda c: None if c.passed else ("did not pass", f"reward {c.reward}"))
+        fate = self._gate(lambda c: None if c.passed else ("did not pass", f"reward {c.reward}"))
         used: Counter[str] = Counter()
         rows: list[Row] = []
         for group in self._groups(fate):
             best = min(group, key=lambda c: (used[c.signature], c.sample))
             used[best.signature] += 1
-            fate |= {c.rollout_id: ("another row of its scenario", best.rollout_id) for c in group if c is not best}
+            fate |= {
+                c.rollout_id: ("another row of its scenario", best.rollout_id) for c in group if c is not best
+            }
             fate[best.rollout_id] = (KEPT, "")
             row = {"messages": self._json(best.messages), "tools": self._tools}
             rows.append(
@@ -91,8 +93,8 @@ class Cutter:
         return Cut("sft", rows, fate)
 
     def dpo(self) -> Cut:
-        """One pair per scenario: a pass and a failure of nearest length, cut at the first turn that differs."""
-        fate = self._gate("dpo", lambda c: None)
+        """One pair per scenario: a pass and a failure of nearest length, cut where they first differ."""
+        fate = self._gate()
         rows: list[Row] = []
         for group in self._groups(fate):
             pairs = [(a, b) for a in group for b in group if a.passed and (a.reward or 0) > (b.reward or 0)]
@@ -129,7 +131,7 @@ class Cutter:
 
     def grpo(self) -> Cut:
         """Whole groups whose pass rate lies in the band: identical honest replies are samples, not copies."""
-        fate = self._gate("grpo", lambda c: None)
+        fate = self._gate()
         incomplete = {c.scenario_id for c in self._candidates if fate.get(c.rollout_id)}
         low, high = GRPO_BAND
         rows: list[Row] = []
@@ -138,7 +140,9 @@ class Cutter:
             if group[0].scenario_id in incomplete:
                 fate |= {c.rollout_id: ("its group lost a sample", "") for c in group}
             elif len(group) < 2 or not low <= rate <= high:
-                fate |= {c.rollout_id: ("its group is outside the band", f"pass rate {rate:.3f}") for c in group}
+                fate |= {
+                    c.rollout_id: ("its group is outside the band", f"pass rate {rate:.3f}") for c in group
+                }
             else:
                 fate |= {c.rollout_id: (KEPT, "") for c in group}
                 rows += [self._grpo_row(c, a, rate) for c, a in zip(group, advantages(group), strict=True)]
@@ -159,8 +163,8 @@ class Cutter:
 
     def reward_model(self) -> Cut:
         """Every graded rollout."""
-        fate = self._gate("reward_model", lambda c: None)
-        rows = [
+        fate = self._gate()
+        rows: list[Row] = [
             {
                 "rollout_id": c.rollout_id,
                 "task_id": c.task_id,
@@ -175,7 +179,7 @@ class Cutter:
         return Cut("reward_model", rows, fate | kept)
 
     def _gate(
-        self, cut: str, own: Callable[[Candidate], tuple[str, str] | None]
+        self, own: Callable[[Candidate], tuple[str, str] | None] = lambda _: None
     ) -> dict[str, tuple[str, str]]:
         """The gates every cut shares, in order, then the cut's own."""
         fate: dict[str, tuple[str, str]] = {}
@@ -235,8 +239,13 @@ def _broken_call(c: Candidate) -> str | None:
 
 
 def _first_difference(a: Candidate, b: Candidate) -> int | None:
-    """Index of the first message that differs, when it is an assistant turn in both."""
+    """Index of the first message that says something else, when it is an assistant turn in both."""
     for i, (left, right) in enumerate(zip(a.messages, b.messages, strict=False)):
-        if left != right:
+        if _substance(left) != _substance(right):
             return i if left.role == right.role == "assistant" else None
     return None
+
+
+def _substance(message: Message) -> tuple[str, str, list[tuple[str, Any]]]:
+    """A message without its call ids: models draw those anew for every answer."""
+    return message.role, message.content or "", [(call.name, call.arguments) for call in message.tool_calls]

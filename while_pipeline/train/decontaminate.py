@@ -42,7 +42,7 @@ class SealedPrompts:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", text.lower())
+    return re.findall(r"[^\W_]+", text.casefold())
 
 
 def _grams(words: list[str]) -> list[str]:

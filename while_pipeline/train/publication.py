@@ -53,11 +53,17 @@ def check_cut(cut: str, rows: Iterable[Row], gate: Gate) -> list[Check]:
         "something_to_learn": _no_assistant_turn,
     }
     checks = [_each(cut, name, held, refuse) for name, refuse in per_row.items()]
-    checks.append(Check(cut, "judge_trusted", gate.trusted, len(held), 0 if gate.trusted else len(held), gate.trust_reason))
+    checks.append(
+        Check(
+            cut, "judge_trusted", gate.trusted, len(held), 0 if gate.trusted else len(held), gate.trust_reason
+        )
+    )
     if cut == "grpo":
         checks.append(_groups_mixed(held))
         clean = gate.hacked is not True
-        checks.append(Check(cut, "reward_not_hacked", clean, len(held), 0 if clean else len(held), gate.hack_reason))
+        checks.append(
+            Check(cut, "reward_not_hacked", clean, len(held), 0 if clean else len(held), gate.hack_reason)
+        )
     return checks
 
 
@@ -89,7 +95,8 @@ def _prompt(row: Row) -> str:
 def _quoted_key(row: Row, facts: Mapping[str, tuple[str, ...]]) -> str | None:
     """A long answer-key text the agent says without having heard it from a tool or the customer."""
     heard = ""
-    secrets = [f for f in facts.get(row.get("rollout_id", ""), ()) if len(f) >= ANSWER_KEY_QUOTE]
+    rollouts = [row[name] for name in ("rollout_id", "chosen_rollout_id") if name in row]
+    secrets = [f for r in rollouts for f in facts.get(r, ()) if len(f) >= ANSWER_KEY_QUOTE]
     for message in _messages(row):
         text = message.get("content") or ""
         if message["role"] == "assistant":

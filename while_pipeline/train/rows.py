@@ -19,7 +19,9 @@ from while_pipeline.train.fit import Fit
 
 def candidates_from(rollouts: pl.DataFrame, grades: pl.DataFrame) -> list[Candidate]:
     """Join rollouts with their grades, as the cuts see them."""
-    graded = rollouts.join(grades.select("rollout_id", "reward", "passed"), on="rollout_id", how="left", maintain_order="left")
+    graded = rollouts.join(
+        grades.select("rollout_id", "reward", "passed"), on="rollout_id", how="left", maintain_order="left"
+    )
     return [
         Candidate(
             rollout_id=row["rollout_id"],
@@ -47,7 +49,10 @@ def facts_by_rollout(rollouts: pl.DataFrame, scenarios: pl.DataFrame) -> dict[st
         scenario: tuple(json.loads(key)["facts"])
         for scenario, key in scenarios.select("scenario_id", "answer_key").iter_rows()
     }
-    return {rollout: facts[scenario] for rollout, scenario in rollouts.select("rollout_id", "scenario_id").iter_rows()}
+    return {
+        rollout: facts[scenario]
+        for rollout, scenario in rollouts.select("rollout_id", "scenario_id").iter_rows()
+    }
 
 
 def decisions_of(rows: pl.DataFrame, rollouts: pl.DataFrame) -> list[Decision]:

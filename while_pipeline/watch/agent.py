@@ -15,7 +15,9 @@ def agent_row(project: Project, weights: Weights) -> dict[str, Any]:
     match settings.plays:
         case "endpoint" if settings.endpoint is not None:
             model = settings.endpoint.model
-            identity = settings.endpoint.model_dump(include={"base_url", "model", "temperature", "max_tokens"})
+            identity = settings.endpoint.model_dump(
+                include={"base_url", "model", "temperature", "max_tokens"}
+            )
             version = f"m-{content_id(identity)[:12]}"
         case "callable":
             model = str(settings.callable)

@@ -37,7 +37,9 @@ def read_day(project: Project, day: str) -> Intake:
     notes = [] if files else [f"no traffic in {folder}: the map of the day is empty"]
     strays = sum(c.day != day for c in held)
     if strays:
-        notes.append(f"{strays} conversations in {folder} began on another day; they are kept with the folder's day")
+        notes.append(
+            f"{strays} conversations in {folder} began on another day; they are kept with the folder's day"
+        )
     return Intake(
         files=len(files),
         conversations=[_conversation_row(c) for c in held],
@@ -54,4 +56,9 @@ def read_day(project: Project, day: str) -> Intake:
 def _conversation_row(c: Conversation) -> dict[str, Any]:
     columns = c.model_dump(exclude={"messages", "day"})
     calls = sum(len(message.tool_calls) for message in c.messages)
-    return {**columns, "messages": messages_json(c.messages), "n_messages": len(c.messages), "n_tool_calls": calls}
+    return {
+        **columns,
+        "messages": messages_json(c.messages),
+        "n_messages": len(c.messages),
+        "n_tool_calls": calls,
+    }

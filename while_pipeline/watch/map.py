@@ -4,7 +4,6 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from while_pipeline.grade.conduct import findings
@@ -59,7 +58,10 @@ def _situation_row(
 
 
 def _failed(row: Mapping[str, Any], hard: bool) -> bool | None:
-    """The traffic's own outcome decides where it carries one; a partial record without a finding is unknown."""
+    """A hard finding fails whatever the outcome; else the traffic's own outcome decides where it has one.
+
+    A partial record with neither is unknown: what went wrong may be what is missing.
+    """
     if row["reward"] is not None:
         return hard or row["reward"] < 1.0
     return None if row["incomplete"] is not None and not hard else hard
@@ -101,10 +103,10 @@ def _spot_row(spot: Mapping[str, Any]) -> dict[str, Any]:
         "n": n,
         "failures": failures,
         "rate": failures / n,
-        "low": float(np.clip(low, 0, 1)),
-        "high": float(np.clip(high, 0, 1)),
+        "low": low,
+        "high": high,
         "state": _state(n, failures, int(spot["n_now"]), int(spot["failures_now"])),
-        "priority": failures * float(low),
+        "priority": failures * low,
     }
 
 

@@ -1,0 +1,132 @@
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from while_pipeline.agents.embedded import EmbeddedAgent
+from while_pipeline.agents.policy import base_weights
+from while_pipeline.constants import STYLE_ONLY_REWARD
+from while_pipeline.grade.conduct import findings
+from while_pipeline.grade.grader import Graded, grade, transcript_of
+from while_pipeline.grade.judge import RulesJudge, Verdict
+from while_pipeline.grade.outcome import Outcome
+from while_pipeline.project import load_project
+from while_pipeline.records import Finding, Severity
+from while_pipeline.simulate.axes import grid_of, situation
+from while_pipeline.simulate.drive import play
+from while_pipeline.simulate.rollout import Rollout
+from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
+
+PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
+TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
+
+
+def _scenarios(count: int) -> list[Scenario]:
+    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
+    rng, made = random.Random(11), list[Scenario]()
+    while len(made) < count:
+        row = [rng.choice(values) for values in grid.axes.values()]
+        if grid.allowed(row):
+            made.append(writer.write(situation(row), len(made)))
+    return made
+
+
+def _play(count: int, samples: int) -> list[Rollout]:
+    agent = EmbeddedAgent(base_weights())
+    scenarios = _scenarios(count)
+    return list(play(scenarios, agent, TOOLS, DOCUMENT, samples=range(samples), seed=1, policy_version="p"))
+
+
+PLAYED = _play(60, 2)
+GRADED = grade(PLAYED, TOOLS, DOCUMENT, RulesJudge())
+
+
+def finding(severity: Severity) -> Finding:
+    return Finding(rule=f"some_{severity}", severity=severity, message_index=1, evidence="x")
+
+
+def graded(ok: bool | None, clean: bool | None, *severities: Severity) -> Graded:
+    verdict = Verdict(clean=clean, reason="the judge's reason")
+    found = tuple(map(finding, severities))
+    return Graded(PLAYED[0], found, Outcome(ok=ok, reason="the outcome's reason"), verdict, agent_words=9)
+
+
+@pytest.mark.parametrize(
+    ("one", "reward"),
+    [
+        (graded(True, True), 1.0),
+        (graded(True, False, "style"), STYLE_ONLY_REWARD),
+        (graded(True, False, "style", "style"), STYLE_ONLY_REWARD),
+        (graded(True, False, "hard"), 0.0),
+        (graded(True, False, "style", "hard"), 0.0),
+        (graded(True, True, "hard"), 0.0),
+        (graded(True, False), 0.0),
+        (graded(False, True), 0.0),
+        (graded(False, False, "style"), 0.0),
+        (graded(True, None), None),
+        (graded(False, None, "hard"), None),
+        (graded(None, None), None),
+    ],
+)
+def test_the_reward_is_one_for_clean_half_for_style_zero_for_wrong_and_unknown_without_a_verdict(
+    one: Graded, reward: float | None
+) -> None:
+    assert one.reward == reward
+    assert one.passed is (None if reward is None else reward == 1.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"),
+    [
+        (graded(True, True), "the judge's reason"),
+        (graded(True, False, "style", "hard", "hard"), "some_hard, some_style"),
+        (graded(False, False, "hard"), "the outcome's reason"),
+        (graded(True, None, "hard"), "the judge's reason"),
+    ],
+)
+def test_the_reason_is_the_outcomes_then_the_rules_then_the_judges(one: Graded, reason: str) -> None:
+    assert one.reason == reason
+
+
+def test_grades_come_in_the_order_of_the_rollouts_with_the_agents_words() -> None:
+    assert [one.rollout for one in GRADED] == PLAYED
+    said = " ".join(m.content or "" for m in PLAYED[0].messages if m.role == "assistant")
+    assert GRADED[0].agent_words == len(said.split())
+
+
+def test_findings_known_before_are_used_as_they_are_and_none_means_none() -> None:
+    by_name = {tool.name: tool for tool in TOOLS}
+    known = {r.rollout_id: findings(transcript_of(r, by_name, DOCUMENT)) for r in PLAYED}
+    assert grade(PLAYED, TOOLS, DOCUMENT, RulesJudge(), known) == GRADED
+    assert all(one.findings == () for one in grade(PLAYED, TOOLS, DOCUMENT, RulesJudge(), {}))
+
+
+def test_no_planted_defect_is_ever_graded_whole() -> None:
+    defective = [one for one in GRADED if one.rollout.seeded]
+    assert len(defective) > 30
+    assert not any(one.passed for one in defective)
+
+
+def test_most_rollouts_without_a_defect_are_graded_whole() -> None:
+    sound = [one for one in GRADED if not one.rollout.seeded]
+    assert sum(one.passed is True for one in sound) / len(sound) > 0.9
+
+
+def test_a_lost_rollout_has_neither_reward_nor_pass() -> None:
+    lost = PLAYED[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
+    (one,) = grade([lost], TOOLS, DOCUMENT, RulesJudge())
+    assert (one.reward, one.passed, one.reason) == (None, None, "lost: AgentError: 503")
+
+
+def test_a_hard_finding_spoils_even_a_clean_verdict_of_another_judge() -> None:
+    class Kind:
+        identity = "kind"
+
+        def verdicts(self, cases: object) -> list[Verdict]:
+            return [Verdict(clean=True, reason="lovely")] * len(PLAYED)
+
+    for one in grade(PLAYED, TOOLS, DOCUMENT, Kind()):
+        expected = 1.0 if one.outcome.ok and not one.has_hard_finding else None
+        assert one.reward == expected or (expected is None and one.reward != 1.0)
+        assert replace(one, findings=()).has_hard_finding is False

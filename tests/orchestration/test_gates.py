@@ -1,0 +1,143 @@
+"""The gates of the loop, each held shut by something that must not pass it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+import polars as pl
+import pytest
+
+from resources.models import Models
+from tests.orchestration.conftest import DAYS, Pipeline
+from while_pipeline.grade.judge import Case, Judge, Verdict
+from while_pipeline.project import Project, load_project
+from while_pipeline.tables import grade, prove, simulate, train, watch
+from while_pipeline.tables.base import frame, polars_schema
+from while_pipeline.train.cuts import Cutter
+from while_pipeline.train.rows import candidates_from, sealed_prompts
+
+pytestmark = pytest.mark.slow
+
+_, DAY, _ = DAYS
+CUTS = (train.Sft, train.Dpo, train.Grpo, train.RewardModel)
+
+
+class EasyJudge:
+    """Everything is fine."""
+
+    identity = "easy"
+
+    def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
+        return [Verdict(clean=True, reason="fine") for _ in cases]
+
+
+class WordyJudge:
+    """Pays for length: of the right answers, the longer half is clean."""
+
+    identity = "wordy"
+
+    def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
+        middle = median(case.transcript.agent_words for case in cases if case.outcome.ok)
+        return [Verdict(clean=c.transcript.agent_words > middle, reason="by length") for c in cases]
+
+
+class EasyModels(Models):
+    def judge(self, project: Project) -> Judge:
+        return EasyJudge()
+
+
+class WordyModels(Models):
+    def judge(self, project: Project) -> Judge:
+        return WordyJudge()
+
+
+def test_a_judge_that_calls_everything_clean_is_not_trusted_and_no_cut_is_made(worked: Pipeline) -> None:
+    easy = worked.with_models(EasyModels(data=str(worked.data)))
+    ran = easy.run(DAY, grade.JudgeTrust, grade.RuleQuality, *CUTS)
+    assert not ran.succeeded
+    assert list(ran.red) == ["grade.judge_trust judge_is_trusted"]
+    assert ran.stored.keys() == {"grade.judge_trust", "grade.rule_quality"}
+
+
+def test_the_cuts_stay_shut_in_a_run_of_their_own(worked: Pipeline) -> None:
+    """A blocking check blocks only the run it is part of."""
+    easy = worked.with_models(EasyModels(data=str(worked.data)))
+    easy.run(DAY, grade.JudgeTrust, grade.RuleQuality)
+    before = worked.digests(DAY)
+    ran = worked.run(DAY, *CUTS)
+    assert not ran.succeeded
+    assert not ran.stored
+    assert ran.errors.keys() == {"train_sft", "train_dpo", "train_grpo", "train_reward_model"}
+    assert all("the judge is not trusted" in why for why in ran.errors.values())
+    assert worked.digests(DAY) == before
+
+
+def test_a_cut_of_a_day_without_a_measured_judge_says_what_to_materialise(worked: Pipeline) -> None:
+    ran = worked.run("2026-03-09", train.Sft)
+    assert "grade.judge_trust has no row for 2026-03-09" in ran.errors["train_sft"]
+
+
+def test_a_reward_that_pays_for_length_closes_the_rl_cut(worked: Pipeline) -> None:
+    wordy = worked.with_models(WordyModels(data=str(worked.data)))
+    ran = wordy.run(DAY, grade.Grades, grade.HackScan, train.Grpo)
+    assert list(ran.red) == ["grade.hack_scan reward_is_not_hacked"]
+    assert "n_words" in str(ran.red["grade.hack_scan reward_is_not_hacked"]["reason"].value)
+    assert "train.grpo" not in ran.stored
+    alone = worked.run(DAY, train.Grpo)
+    assert "the reward is hacked" in alone.errors["train_grpo"]
+
+
+def test_a_candidate_taught_on_failures_is_not_promoted(worked: Pipeline) -> None:
+    spoil_sft(worked)
+    ran = worked.run(DAY, train.Policies, prove.Trials, prove.Delta, prove.Looks, prove.Promotion)
+    assert ran.errors == {}
+    assert list(ran.red) == ["prove.delta nothing_got_worse"]
+    assert "overall" in str(ran.red["prove.delta nothing_got_worse"]["worse"].value)
+    (decision,) = worked.warehouse.read(prove.Promotion, DAY).to_dicts()
+    assert not decision["promoted"]
+    assert decision["reason"].startswith("Not promoted: overall is worse")
+    worked.run(DAYS[2], watch.Agent)
+    (agent,) = worked.warehouse.read(watch.Agent, DAYS[2]).to_dicts()
+    assert agent["policy_version"] == decision["serving"]
+
+
+def test_publication_refuses_a_planted_sealed_task(worked: Pipeline) -> None:
+    sealed = worked.warehouse.read(prove.HeldOut, DAY).row(0, named=True)
+    rows = worked.warehouse.read(train.Sft, DAY)
+    planted = rows.with_columns(
+        task_id=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(sealed["task_id"])).otherwise("task_id")
+    )
+    worked.warehouse.replace_slice(train.Sft, DAY, planted)
+    ran = worked.run(DAY, train.Publication, train.Policies)
+    assert list(ran.red) == ["train.publication cuts_may_be_published"]
+    (refused,) = worked.warehouse.read(train.Publication, DAY).filter(~pl.col("passed")).to_dicts()
+    assert (refused["cut"], refused["check"], refused["n_refused"]) == ("sft", "no_sealed_task", 1)
+    assert sealed["task_id"] in refused["detail"]
+    assert "train.policies" not in ran.stored
+    alone = worked.run(DAY, train.Policies)
+    assert "publication refused sft: no_sealed_task" in alone.errors["train_policies"]
+
+
+def test_publication_refuses_a_sealed_prompt_copied_under_another_name(worked: Pipeline) -> None:
+    prompt = worked.warehouse.read(prove.HeldOut, DAY)["prompt"][0]
+    rows = worked.warehouse.read(train.Sft, DAY).to_dicts()
+    messages = json.loads(rows[0]["messages"])
+    next(m for m in messages if m["role"] == "user")["content"] = prompt.upper() + " !"
+    rows[0]["messages"] = json.dumps(messages)
+    worked.warehouse.replace_slice(train.Sft, DAY, pl.DataFrame(rows, schema=polars_schema(train.Sft)))
+    ran = worked.run(DAY, train.Publication)
+    assert list(ran.red) == ["train.publication cuts_may_be_published"]
+    refused = worked.warehouse.read(train.Publication, DAY).filter(~pl.col("passed"))
+    assert refused.select("cut", "check", "n_refused").rows() == [("sft", "no_sealed_prompt", 1)]
+
+
+def spoil_sft(pipeline: Pipeline) -> None:
+    """Fill the day's SFT cut with what failed, as a cut with its sign turned round would."""
+    loaded = load_project(pipeline.root)
+    played = pipeline.warehouse.read(simulate.Rollouts, DAY)
+    candidates = candidates_from(played, pipeline.warehouse.read(grade.Grades, DAY))
+    turned = [replace(one, passed=one.passed is False, reward=1.0) for one in candidates]
+    sealed = sealed_prompts(pipeline.warehouse.read(prove.HeldOut, DAY))
+    rows = Cutter(turned, loaded.tools, loaded.policy_document.text, sealed).sft().rows
+    pipeline.warehouse.replace_slice(train.Sft, DAY, frame(train.Sft, DAY, rows))

@@ -1,0 +1,134 @@
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from while_pipeline.policy_document import RuleKind, read_policy_document
+from while_pipeline.project import load_project
+from while_pipeline.records import Situation
+from while_pipeline.simulate.axes import AXES, NONE, SEVERAL, grid_of, is_held_out, task_id
+from while_pipeline.simulate.plan import axes_rows, plan, plan_rows
+from while_pipeline.tables import simulate
+from while_pipeline.tables.base import frame
+from while_pipeline.tools import parse_tools
+
+PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
+TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
+SEED = 7
+GRID = grid_of(TOOLS, DOCUMENT, SEED)
+KEPT, NEW, REPORT = plan(GRID, [])
+DAY = "2026-03-02"
+NAMES_NO_RECORD = {"find_customer", "list_network_outages", NONE, SEVERAL}
+
+
+def _axes() -> pl.DataFrame:
+    return frame(simulate.Axes, DAY, axes_rows(GRID, TOOLS, DOCUMENT))
+
+
+def test_every_pair_that_can_meet_is_planned_counted_in_sql() -> None:
+    planned = frame(simulate.CoveragePlan, DAY, plan_rows(KEPT, NEW, TOOLS))
+    con = duckdb.connect()
+    con.register("axes", _axes())
+    con.register("planned", planned)
+    long = " UNION ALL ".join(
+        f"SELECT task_id, '{axis}' AS axis, {axis} AS value FROM planned" for axis in AXES
+    )
+    missing = con.execute(f"""
+        WITH long AS ({long}),
+        met AS (SELECT DISTINCT a.axis AS aa, a.value AS av, b.axis AS ba, b.value AS bv
+                FROM long a JOIN long b USING (task_id) WHERE a.axis <> b.axis)
+        SELECT a.axis, a.value, b.axis, b.value FROM axes a, axes b WHERE a.axis <> b.axis
+        EXCEPT FROM met
+    """).fetchall()
+    # What is missing is exactly what cannot be: a fault without a call, a record's state without a record.
+    never = {
+        frozenset({("tool", NONE), ("tool_condition", condition)})
+        for condition in GRID.axes["tool_condition"]
+        if condition != "success"
+    } | {
+        frozenset({("tool", tool), ("world_state", state)})
+        for tool in NAMES_NO_RECORD
+        for state in GRID.axes["world_state"]
+        if state != "exists"
+    }
+    assert {frozenset({(a, v), (b, w)}) for a, v, b, w in missing} == never
+    assert (REPORT.fraction, REPORT.pairs_covered) == (1.0, REPORT.pairs_planned)
+
+
+def test_the_plan_holds_no_sealed_situation_and_none_twice() -> None:
+    tasks = [task_id(cell) for cell in NEW]
+    assert len(set(tasks)) == len(tasks)
+    assert not any(is_held_out(task, SEED) for task in tasks)
+    assert KEPT == []
+
+
+def test_the_next_day_with_the_same_axes_adds_nothing() -> None:
+    kept, new, report = plan(GRID, NEW)
+    assert (kept, new, report) == (NEW, [], REPORT)
+
+
+def test_a_reworded_rule_replaces_only_its_own_rows() -> None:
+    rule = DOCUMENT.of_kind(RuleKind.NEVER)[0]
+    reworded = read_policy_document(DOCUMENT.text.replace("the PUK code", "the PIN code"))
+    (other,) = {r.rule_id for r in reworded.rules} - {r.rule_id for r in DOCUMENT.rules}
+    kept, new, report = plan(grid_of(TOOLS, reworded, SEED), NEW)
+    assert kept == [cell for cell in NEW if cell.policy_rule != rule.rule_id]
+    assert {cell.policy_rule for cell in new} == {other}
+    assert report.fraction == 1.0
+
+
+def test_a_new_tool_adds_only_rows_of_its_own() -> None:
+    entry = {
+        "name": "get_invoice",
+        "parameters": {"properties": {"invoice_id": {}}, "required": ["invoice_id"]},
+    }
+    (tool,) = parse_tools([entry], "t.json")
+    kept, new, report = plan(grid_of((*TOOLS, tool), DOCUMENT, SEED), NEW)
+    assert kept == NEW
+    assert {cell.tool for cell in new} == {"get_invoice"}
+    assert report.fraction == 1.0
+
+
+def test_a_tool_less_drops_its_rows_and_mends_what_they_covered() -> None:
+    fewer = [tool for tool in TOOLS if tool.name != "pay_bill"]
+    kept, _, report = plan(grid_of(fewer, DOCUMENT, SEED), NEW)
+    assert kept == [cell for cell in NEW if cell.tool != "pay_bill"]
+    assert report.fraction == 1.0
+
+
+def test_what_was_planned_and_is_now_sealed_or_impossible_is_not_kept() -> None:
+    impossible = NEW[0].model_copy(update={"tool": NONE, "tool_condition": "timeout"})
+    resealed = replace(GRID, sealed_by=SEED + 1)
+    kept, _, _ = plan(resealed, [*NEW, impossible])
+    assert kept == [cell for cell in NEW if not is_held_out(task_id(cell), SEED + 1)]
+
+
+def test_rows_put_the_new_first_and_say_what_was_planned_before() -> None:
+    rows = plan_rows(NEW[:3], NEW[3:5], TOOLS)
+    cells = [Situation(**{axis: str(row[axis]) for axis in AXES}) for row in rows]
+    assert cells == [*NEW[3:5], *NEW[:3]]
+    assert [row["position"] for row in rows] == list(range(5))
+    assert [row["planned_before"] for row in rows] == [False, False, True, True, True]
+    assert [row["task_id"] for row in rows] == [task_id(cell) for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "described"),
+    [
+        ("tool", TOOLS[0].name, TOOLS[0].description),
+        ("policy_rule", DOCUMENT.rules[0].rule_id, DOCUMENT.rules[0].text),
+        ("world_state", "already_acted_on", "already acted on"),
+    ],
+)
+def test_an_axis_value_is_described_by_what_it_stands_for(axis: str, value: str, described: str) -> None:
+    found = _axes().filter(pl.col("axis") == axis, pl.col("value") == value)
+    assert found["description"].to_list() == [described]
+
+
+def test_axes_rows_keep_the_order_of_the_grid() -> None:
+    rows = axes_rows(GRID, TOOLS, DOCUMENT)
+    for axis, values in GRID.axes.items():
+        assert [r["value"] for r in rows if r["axis"] == axis] == list(values)
+        assert [r["position"] for r in rows if r["axis"] == axis] == list(range(len(values)))
