@@ -116,8 +116,19 @@ def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: 
         )
     said = rows[0]["reason"] if rows else "no candidate today"
     yield from store(day, warehouse, {prove.Promotion: frame(prove.Promotion, day, rows)}, {"decision": said})
+    publish(warehouse)
+
+
+def publish(warehouse: Warehouse) -> None:
+    """Make what is stored readable beside the next run: views, then the snapshot."""
     warehouse.create_views(VIEWS)
     warehouse.publish()
+
+
+@dg.failure_hook(required_resource_keys={"warehouse"})
+def publish_after_failure(context: dg.HookContext) -> None:
+    """Publish what a failed day did store: readers see the refused gate, not the day before."""
+    publish(context.resources.warehouse)
 
 
 @dg.asset_check(

@@ -103,7 +103,7 @@ def store(
             asset_key=key_of(model),
             data_version=dg.DataVersion(versions[model]),
             metadata={"dagster/partition_row_count": made.height, "preview": preview(made), **extra},
-            check_results=[_declared_result(made.height, broken[model])],
+            check_results=[_declared_result(model, made.height, broken[model])],
         )
         extra = {}
 
@@ -113,13 +113,16 @@ def _declared_spec(model: type[Table]) -> dg.AssetCheckSpec:
         name="as_declared",
         asset=key_of(model),
         blocking=True,
-        description="What was read back is what was written and holds to the table's columns, types and checks.",
+        description="What was read back is what was written and holds to the table's model.",
     )
 
 
-def _declared_result(rows: int, broken: str | None) -> dg.AssetCheckResult:
+def _declared_result(model: type[Table], rows: int, broken: str | None) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
-        check_name="as_declared", passed=broken is None, metadata={"rows": rows, "failures": broken or "none"}
+        asset_key=key_of(model),
+        check_name="as_declared",
+        passed=broken is None,
+        metadata={"rows": rows, "failures": broken or "none"},
     )
 
 

@@ -24,8 +24,8 @@ from while_pipeline.tables.base import Table, ddl, polars_schema, sql_columns, t
 SCHEMAS = ("watch", "simulate", "grade", "train", "prove", "lineage")
 """The five words, and `lineage` for the views that cross them. All are there in every snapshot."""
 
-LOCK_WAIT_S = 5.0
-"""Runs queue on Dagster's pool, so a lock is a short write by hand (wait) or a forgotten client (say so)."""
+LOCK_WAIT_S = 60.0
+"""Writes take seconds at most, so a minute outlasts any run beside this one; past it, somebody forgot a client."""
 
 _CONFIG = {
     "autoinstall_known_extensions": "false",

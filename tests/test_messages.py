@@ -174,4 +174,4 @@ _messages = st.builds(
 
 @given(st.lists(_messages, max_size=4))
 def test_messages_come_back_equal_from_their_json(messages: list[Message]) -> None:
-    assert messages_from_json(messages_json(messages)) == messages
+    assert messages_from_json(messages_json(messages)) == tuple(messages)

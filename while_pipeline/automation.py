@@ -8,7 +8,7 @@ did would lock a run out of it.
 import datetime as dt
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -60,13 +60,14 @@ class _Cursor(Record):
     """Names that were reported as ignored: each is logged once, not every 30 s."""
 
 
-def build_daily_job() -> UnresolvedAssetJobDefinition:
+def build_daily_job(hooks: Set[dg.HookDefinition] = frozenset()) -> UnresolvedAssetJobDefinition:
     """The job `daily`: every asset of one day, with its checks. Its partitions are those of the assets."""
     return dg.define_asset_job(
         "daily",
         selection=dg.AssetSelection.all(),
         # A process per step costs 7 to 10 s each; what is worth spreading is spread inside the rollouts step.
         executor_def=dg.in_process_executor,
+        hooks=hooks,
         description="One day from its traffic to the decision on tomorrow's policy.",
     )
 

@@ -76,8 +76,9 @@ def run(day: dt.datetime | None, days: str | None) -> None:
     """
     if day and days:
         raise click.UsageError("--day and --days exclude each other.")
-    from while_pipeline.doctor import CLI_TAG, RUN_LOCK, reap_dead_runs, run_lock
+    from while_pipeline.doctor import RUN_LOCK
     from while_pipeline.project import data_root, load_project, project_root
+    from while_pipeline.runs import CLI_TAG, reap_dead_runs, run_lock
 
     root, data = project_root(), data_root()
     project = load_project(root)

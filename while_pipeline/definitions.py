@@ -32,7 +32,7 @@ def build_definitions(
         resources: Replaces resources by name.
     """
     root, data = root or project_root(), data or data_root()
-    job = build_daily_job()
+    job = build_daily_job({prove.publish_after_failure})
     traffic = _traffic_folder(root)
     return dg.Definitions(
         assets=dg.load_assets_from_modules([watch, simulate, grade, train, prove], include_specs=True),

@@ -1,8 +1,4 @@
-"""What is needed to work: looked at one thing at a time, and cleared of what dead processes left.
-
-What belongs here: findings (ok, a warning, or a failure with its mend), the lock of runs from the command
-line, and their remains. What does not: what the pipeline does.
-"""
+"""What is needed to work, looked at one thing at a time: ok, a warning, or a failure with its mend."""
 
 import fcntl
 import importlib.metadata
@@ -11,24 +7,16 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-import click
 import duckdb
 
 from while_pipeline.errors import ProjectError
 from while_pipeline.project import REPOSITORY, Project, load_project
 from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
 from while_pipeline.watch.signature import Seen, scan
-
-if TYPE_CHECKING:
-    import dagster as dg
-
-CLI_TAG = "while/cli"
-"""Run tag: started from the command line, under the run lock it names; dead once nobody holds that."""
 
 RUN_LOCK = "run.lock"
 """File in the data folder that a run from the command line holds while it works."""
@@ -90,49 +78,6 @@ def port_is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-@contextmanager
-def run_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of runs from the command line; the system drops it when the process dies.
-
-    Raises:
-        click.ClickException: another process holds it.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            raise click.ClickException(
-                f"Another `while-pipeline run` is at work (process {file.read()}): wait for it or stop it."
-            ) from error
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
-
-
-def reap_dead_runs(instance: "dg.DagsterInstance", lock: Path) -> list[str]:
-    """Report unfinished runs under a lock as failed and free their pool slots; return their ids.
-
-    Only for whoever holds the lock: then their processes are dead. Without this their slot in the pool
-    "warehouse" stays taken, and every later run waits for it.
-    """
-    import dagster as dg
-
-    unfinished = [
-        dg.DagsterRunStatus.NOT_STARTED,
-        dg.DagsterRunStatus.STARTING,
-        dg.DagsterRunStatus.STARTED,
-        dg.DagsterRunStatus.CANCELING,
-    ]
-    dead = instance.get_runs(dg.RunsFilter(tags={CLI_TAG: str(lock)}, statuses=unfinished))
-    for left in dead:
-        instance.report_run_failed(left, "The process that ran it died.")
-        instance.event_log_storage.free_concurrency_slots_for_run(left.run_id)
-    return [left.run_id for left in dead]
 
 
 def _python(version: tuple[int, ...]) -> Finding:

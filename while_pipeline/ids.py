@@ -11,13 +11,16 @@ DIGEST_BYTES = 10
 """80 bits: at 10 million rows the chance of one collision is below 1e-10, and ids stay readable."""
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical_json(value: Any) -> str:
     """Serialise `value` so that equal values give equal text: sorted keys, no spaces, UTF-8.
 
     Raises:
         ValueError: `value` holds NaN or infinity, which JSON cannot carry.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def content_id(*parts: Any) -> str:

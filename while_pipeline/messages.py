@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from while_pipeline.records import Message, Role, Step, ToolCall
@@ -45,6 +46,9 @@ ERROR_STATUSES = frozenset(
     }
 )
 """Values of a result's `status` or `code` that mean failure. Any other is data: an order may be `pending`."""
+
+REMEMBERED = 32_768
+"""Characters up to which what was read of a text is kept in memory: most conversations, no giants."""
 
 _GENERIC = frozenset({"error", "failed", "failure"})
 _BROKEN_OBJECT = re.compile(r'\s*(\{\s*"|\[\s*\{\s*")')
@@ -122,6 +126,10 @@ def result_status(content: str | None) -> str:
     """
     if content is None:
         return "unknown"
+    return _remembered_status(content) if len(content) <= REMEMBERED else _read_status(content)
+
+
+def _read_status(content: str) -> str:
     if content.lstrip().startswith("Error"):
         return "error"
     try:
@@ -218,13 +226,22 @@ def messages_json(messages: Sequence[Message]) -> str:
     return json.dumps([to_openai(m) for m in messages], ensure_ascii=False, separators=(",", ":"))
 
 
-def messages_from_json(text: str) -> list[Message]:
+def messages_from_json(text: str) -> tuple[Message, ...]:
     """Read what `messages_json` wrote.
 
     Raises:
         ValueError: the text is not a JSON list of messages.
     """
-    return [from_openai(value) for value in decode_json(text)]
+    return _remembered_messages(text) if len(text) <= REMEMBERED else _read_messages(text)
+
+
+def _read_messages(text: str) -> tuple[Message, ...]:
+    return tuple(from_openai(value) for value in decode_json(text))
+
+
+# A day's conversations are read by a dozen steps of one process, and a world gives the same answers again.
+_remembered_messages = lru_cache(maxsize=4096)(_read_messages)
+_remembered_status = lru_cache(maxsize=16_384)(_read_status)
 
 
 def _bind(calls: Sequence[ToolCall], results: Sequence[Message]) -> list[Message | None]:

@@ -1,6 +1,7 @@
 """The user's project, loaded whole: settings, policy document, tools. Nothing is written here."""
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,9 @@ def load_project(root: Path) -> Project:
         ProjectError: naming file, key, value and mend of what is wrong.
     """
     settings = load_settings(root)
+    if str(root) not in sys.path:
+        # `module:function` names a module beside while.yaml too. Last, so that it hides no package.
+        sys.path.append(str(root))
     path = root / settings.agent.policy
     try:
         text = path.read_text(encoding="utf-8")

@@ -81,6 +81,10 @@ class Conversation(Record):
     """Why the record is known to be partial (truncated attribute, dropped spans), or None."""
 
 
+EXCERPT = 200
+"""Characters of an unreadable record that are kept: enough to recognise it."""
+
+
 class Reject(Record):
     """A file or record that could not be read: kept, with the reason."""
 

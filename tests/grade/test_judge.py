@@ -17,7 +17,7 @@ from while_pipeline.records import Finding
 from while_pipeline.simulate.axes import grid_of, situation
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.simulate.scenario import ScenarioWriter
+from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 
 PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
 TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
@@ -26,7 +26,7 @@ BY_NAME = {tool.name: tool for tool in TOOLS}
 
 def _play(count: int) -> list[Rollout]:
     grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(5), []
+    rng, made = random.Random(5), list[Scenario]()
     while len(made) < count:
         row = [rng.choice(values) for values in grid.axes.values()]
         if grid.allowed(row):
@@ -158,3 +158,11 @@ def test_another_model_rubric_or_setting_is_another_judge_another_speed_is_not(t
     others = [identity("s"), identity(model="b"), identity(max_tokens=9), RulesJudge().identity]
     assert len({identity(), *others}) == 5
     assert RulesJudge().identity == RulesJudge().identity
+
+
+@pytest.mark.parametrize(("score", "clean"), [(0.0, False), (0.79, False), (0.8, True), (1.0, True)])
+def test_an_answer_that_keeps_few_of_the_principles_is_not_clean(
+    score: float, clean: bool, tmp_path: Path
+) -> None:
+    (verdict,), _ = verdicts(lambda _request: said(score=score), tmp_path, PLAYED[:1])
+    assert verdict.clean is clean

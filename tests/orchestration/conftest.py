@@ -1,9 +1,12 @@
 """Whole days of the pipeline on small copies of the example, played once and shared by the tests."""
 
+import contextlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,8 +47,19 @@ class Ran:
     @property
     def stored(self) -> dict[str, Mapping[str, dg.MetadataValue[Any]]]:
         """Metadata by table that was materialised."""
+        return {name: made.metadata for name, made in self._materialisations.items()}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Data version by table."""
+        return {
+            name: (made.tags or {})["dagster/data_version"] for name, made in self._materialisations.items()
+        }
+
+    @property
+    def _materialisations(self) -> dict[str, dg.AssetMaterialization]:
         events = self.result.get_asset_materialization_events()
-        return {".".join(e.asset_key.path): e.materialization.metadata for e in events if e.asset_key}
+        return {".".join(e.asset_key.path): e.materialization for e in events if e.asset_key}
 
     @property
     def red(self) -> dict[str, Mapping[str, dg.MetadataValue[Any]]]:
@@ -66,10 +80,8 @@ class Ran:
 def _cause(failure: Any) -> str:
     if failure.user_failure_data:
         return str(failure.user_failure_data.description)
-    error = failure.error
-    while error.cause:
-        error = error.cause
-    return str(error.message).strip()
+    # Dagster wraps what a step raised; what that was raised from is not its message.
+    return str((failure.error.cause or failure.error).message).strip()
 
 
 @dataclass(frozen=True)
@@ -210,6 +222,19 @@ class Checkout:
                 text=True,
             )
 
+    def events(self, step: str) -> list[str]:
+        """Types of a step's events over all runs, as Dagster's own files hold them."""
+        found: list[str] = []
+        for file in (self.root / "data" / "dagster").rglob("*.db"):
+            # A file may not be whole yet, or be of another kind.
+            with (
+                contextlib.suppress(sqlite3.OperationalError),
+                contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as log,
+            ):
+                asked = "SELECT dagster_event_type FROM event_logs WHERE step_key = ? ORDER BY id"
+                found += [kind for (kind,) in log.execute(asked, [step])]
+        return found
+
     @property
     def output(self) -> str:
         return (self.root / "output.txt").read_text()
@@ -234,7 +259,37 @@ def names(tables: Sequence[type[Table]]) -> set[str]:
     return {table_name(table) for table in tables}
 
 
+@dataclass(frozen=True)
+class Resumed:
+    """A checkout whose first day was killed while it played rollouts and then run again."""
+
+    checkout: Checkout
+    killed_in: list[str]
+    """Events of the step that was killed."""
+    left: Mapping[str, int]
+    """Rows by table after the kill."""
+    code: int
+    """Exit code of the second run."""
+
+
+PATIENCE_S = 300.0
+"""A loaded machine takes a minute for what a quiet one does in ten seconds."""
+
+
 @pytest.fixture(scope="session")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """One for the tests of the command line and the UI; the first of them runs a day in it."""
-    return make_checkout(tmp_path_factory.mktemp("checkout") / "while")
+def resumed(tmp_path_factory: pytest.TempPathFactory) -> Resumed:
+    checkout = make_checkout(tmp_path_factory.mktemp("checkout") / "while")
+    step = "simulate_rollouts"
+    first = checkout.start("run", "--day", DAYS[0])
+    deadline = time.monotonic() + PATIENCE_S
+    while "STEP_START" not in checkout.events(step):
+        assert first.poll() is None, checkout.output
+        assert time.monotonic() < deadline, checkout.output
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    warehouse = checkout.pipeline.warehouse
+    left = {table_name(table): warehouse.read(table).height for table in ALL}
+    killed_in = checkout.events(step)
+    code = checkout.start("run", "--day", DAYS[0]).wait(PATIENCE_S)
+    return Resumed(checkout, killed_in, left, code)

@@ -12,7 +12,7 @@ from while_pipeline.project import DATA_VARIABLE, PROJECT_VARIABLE
 
 pytestmark = pytest.mark.slow
 
-GUARD = '''
+GUARD = """
 import json, os, sys
 
 LOOKUPS = {"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"}
@@ -34,7 +34,7 @@ def guard(event, arguments):
         raise PermissionError(f"{event} {host}")
 
 sys.addaudithook(guard)
-'''
+"""
 """An audit hook sees every socket of Python, whoever opens it, and cannot be taken off again."""
 
 ONE_DAY = """

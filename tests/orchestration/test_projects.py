@@ -1,6 +1,7 @@
 """Other people's projects, whole: airline and telecom of the tau benchmarks, a Python agent, an endpoint."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from while_pipeline.tables import ALL, grade, prove, simulate, train, watch
 pytestmark = pytest.mark.slow
 
 DAY = DAYS[0]
-TINY = {"budget": {"scenarios": 24, "k": 2}, "prove": {"tasks": 24, "k": 2}}
+TINY = {"budget": {"scenarios": 60, "k": 2}, "prove": {"tasks": 24, "k": 2}}
 KEY = "sk-test-4f1c9a0e7b3d5826"
+SEARCHED = (simulate.Scenarios, simulate.Search, simulate.Probes)
 
-needs_benchmarks = pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared/data with the tau benchmarks")
+needs_benchmarks = pytest.mark.skipif(
+    not SHARED.is_dir(), reason="needs the tau benchmarks in ../shared/data"
+)
 
 
 def rows(pipeline: Pipeline, *tables: Any) -> dict[str, int]:
@@ -87,7 +91,7 @@ def test_the_telecom_benchmark_runs_without_any_traffic(tmp_path: Path) -> None:
     assert rows(pipeline, watch.Conversations, watch.WeakSpots, simulate.Scenarios, prove.Promotion) == {
         "Conversations": 0,
         "WeakSpots": 0,
-        "Scenarios": 24,
+        "Scenarios": 60,
         "Promotion": 1,
     }
 
@@ -98,20 +102,20 @@ def test_the_telecom_benchmark_runs_without_any_traffic(tmp_path: Path) -> None:
 def test_a_python_agent_is_played_graded_and_cut_but_not_fitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = {"policy": "policy.md", "tools": "tools.json", "plays": "callable", "callable": "my_agent:reply"}
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    agent = {"plays": "callable", "callable": "my_agent:reply"}
     root = copy_of_example(tmp_path / "own", agent=agent, **TINY)
     (root / "my_agent.py").write_text(
         "def reply(messages, tools):\n    return 'I am sorry, I could not find that. Goodbye.'\n"
     )
-    monkeypatch.syspath_prepend(root)
     pipeline = Pipeline(root, tmp_path / "data")
     ran = pipeline.run(DAY)
     assert ran.errors == {}
     assert ran.stored.keys() == names(ALL)
     assert rows(pipeline, simulate.Rollouts, grade.Grades, train.RewardModel) == {
-        "Rollouts": 48,
-        "Grades": 48,
-        "RewardModel": 48,
+        "Rollouts": 120,
+        "Grades": 120,
+        "RewardModel": 120,
     }
     assert_no_candidate(pipeline)
 
@@ -122,7 +126,7 @@ def test_an_agent_behind_an_endpoint_is_played_once_and_its_key_is_written_nowhe
     monkeypatch.setenv("SCRIPTED_KEY", KEY)
     with EndpointServer(lambda _: "I am sorry, I could not find that. Goodbye.") as server:
         endpoint = {"base_url": server.base_url, "model": "scripted", "api_key_env": "SCRIPTED_KEY"}
-        agent = {"policy": "policy.md", "tools": "tools.json", "plays": "endpoint", "endpoint": endpoint}
+        agent = {"plays": "endpoint", "endpoint": endpoint}
         pipeline = Pipeline(copy_of_example(tmp_path / "hosted", agent=agent, **TINY), tmp_path / "data")
         ran = pipeline.run(DAY)
         assert ran.errors == {}
@@ -131,16 +135,13 @@ def test_an_agent_behind_an_endpoint_is_played_once_and_its_key_is_written_nowhe
         played, asked = pipeline.digests(DAY), len(server.asked)
         tokens = pipeline.warehouse.read(simulate.Rollouts, DAY).select(pl.col("input_tokens").min()).item()
         assert tokens >= 7
-        again = pipeline.run(DAY, simulate.Scenarios, simulate.Search, simulate.Probes, *REPLAYED)
+        again = pipeline.run(DAY, *SEARCHED, simulate.Rollouts, simulate.Steps)
         assert again.succeeded
         assert len(server.asked) == asked, "every answer was paid for once"
     assert pipeline.digests(DAY) == played
     assert_no_candidate(pipeline)
     holders = [file for file in tmp_path.rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
     assert not holders
-
-
-REPLAYED = (simulate.Rollouts, simulate.Steps)
 
 
 def assert_no_candidate(pipeline: Pipeline) -> None:
@@ -159,23 +160,14 @@ def assert_no_candidate(pipeline: Pipeline) -> None:
 def test_an_agent_that_never_answers_stops_the_run_with_its_own_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = {"policy": "policy.md", "tools": "tools.json", "plays": "callable", "callable": "down_agent:reply"}
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    agent = {"plays": "callable", "callable": "down_agent:reply"}
     root = copy_of_example(tmp_path / "down", agent=agent, **TINY)
     (root / "down_agent.py").write_text(
         "def reply(messages, tools):\n    raise RuntimeError('no weights loaded')\n"
     )
-    monkeypatch.syspath_prepend(root)
     pipeline = Pipeline(root, tmp_path / "data")
-    ran = pipeline.run(
-        DAY,
-        watch.Agent,
-        watch.WeakSpots,
-        simulate.Axes,
-        simulate.CoveragePlan,
-        simulate.Scenarios,
-        simulate.Search,
-        simulate.Probes,
-    )
+    ran = pipeline.run(DAY, watch.Agent, watch.WeakSpots, simulate.Axes, simulate.CoveragePlan, *SEARCHED)
     assert "no weights loaded" in ran.errors["simulate_scenarios"]
     assert pipeline.warehouse.read(simulate.Probes).is_empty()
 

@@ -260,7 +260,7 @@ BASE = ("Bill BILL-1.", *_step("get_bill", {"bill_id": "BILL-1"}, OK), _agent("I
         ("Bill BILL-1.", *_step("pay_bill", {"bill_id": "BILL-1"}, OK), _agent("It is active.")),
         ("Bill BILL-1.", *_step("get_bill", {"bill_id": "BILL-2"}, OK), _agent("It is active.")),
         ("Bill BILL-1.", *_step("get_bill", {}, OK), _agent("It is active.")),
-        ("Bill BILL-1.", *_step("get_bill", {"bill_id": "BILL-1"}, {"error": "timeout"}), _agent("It is active.")),
+        ("Bill BILL-1.", *_step("get_bill", {"bill_id": "BILL-1"}, "Error: down"), _agent("It is active.")),
         ("Bill BILL-1.", *_step("get_bill", {"bill_id": "BILL-1"}, OK), _agent("I cannot say.")),
         ("Bill BILL-1.", *_step("get_bill", {"bill_id": "BILL-1"}, OK), _agent("It is active. " * 4)),
         (*BASE[:3], *BASE[1:3], BASE[3]),

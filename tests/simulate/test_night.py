@@ -4,8 +4,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.policy import base_weights
 from while_pipeline.grade.grader import grade
@@ -33,17 +31,17 @@ def _night(seed: int = 5) -> Night:
 
 
 @cache
-def _found(seed: int = 5) -> SearchResult:
+def _found(seed: int = 5, budget: int = 60) -> SearchResult:
     grid = grid_of(TOOLS, DOCUMENT, SEED)
     spots = [Spot("spot", "pay_bill", "timeout", "hurried", 1.0)]
     chooser = Chooser(grid, plan(grid, [])[1], spots, seed)
-    return _night(seed).search(chooser, ScenarioWriter(TOOLS, DOCUMENT), budget=90, batch_size=30)
+    return _night(seed).search(chooser, ScenarioWriter(TOOLS, DOCUMENT), budget=budget, batch_size=20)
 
 
 def test_probes_are_sample_zero_of_their_scenarios_as_playing_them_gives() -> None:
     probed = _found().probed
-    assert len(probed) == 90
-    assert [p.rollout.sample for p in probed] == [0] * 90
+    assert len(probed) == 60
+    assert [p.rollout.sample for p in probed] == [0] * 60
     assert [p.rollout for p in probed] == list(_night().play([p.scenario for p in probed], range(1)))
 
 
@@ -86,17 +84,17 @@ def test_all_rows_are_what_their_tables_want() -> None:
         rollouts.append(row)
         steps += made
         assert row["n_tool_calls"] == len(made)
-    assert frame(simulate.Scenarios, DAY, scenario_rows(found)).height == 90
-    assert frame(simulate.Probes, DAY, rollouts).height == 90
-    assert frame(simulate.Steps, DAY, steps).height == len(steps) > 50
+    assert frame(simulate.Scenarios, DAY, scenario_rows(found)).height == 60
+    assert frame(simulate.Probes, DAY, rollouts).height == 60
+    assert frame(simulate.Steps, DAY, steps).height == len(steps) > 30
     log = frame(simulate.Search, DAY, search_rows(found))
-    assert log["rows"].sum() == 90
+    assert log["rows"].sum() == 60
     assert log.height == len(ARMS) * (log["batch"].max() + 1)  # type: ignore[operator]
 
 
 def test_another_seed_searches_elsewhere() -> None:
-    ids = [{p.scenario.scenario_id for p in _found(seed).probed} for seed in (5, 6)]
-    assert not ids[0] & ids[1]
+    ids = {p.scenario.scenario_id for p in _found().probed}
+    assert not ids & {p.scenario.scenario_id for p in _found(6, budget=10).probed}
 
 
 def _digest() -> str:
@@ -107,13 +105,12 @@ def _digest() -> str:
     ).hexdigest()
 
 
-@pytest.mark.parametrize("hash_seed", ["1"])
-def test_another_process_with_another_hash_seed_makes_the_same_rows(hash_seed: str) -> None:
+def test_another_process_with_another_hash_seed_makes_the_same_rows() -> None:
     code = f"import runpy; print(runpy.run_path({str(Path(__file__))!r})['_digest']())"
     told = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+        env={"PYTHONHASHSEED": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,

@@ -4,7 +4,7 @@ from itertools import repeat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from while_pipeline.constants import ARM_FLOORS, OPEN_ENDED_BOUNDS, RARE_ARM_CAP, SATURATION_BATCHES
@@ -44,6 +44,7 @@ def test_an_arm_without_rows_takes_the_mean_yield() -> None:
     assert updated_shares(known) == pytest.approx(updated_shares(known | mean))
 
 
+@settings(deadline=None)
 @given(YIELDS)
 def test_shares_sum_to_one_and_keep_floors_caps_and_bounds_for_any_yields(
     yields: dict[Arm, float | None],
@@ -55,6 +56,7 @@ def test_shares_sum_to_one_and_keep_floors_caps_and_bounds_for_any_yields(
     assert max(shares["behavior_targeted"], shares["failure_mutation"]) <= RARE_ARM_CAP + 1e-12
 
 
+@settings(deadline=None)
 @given(YIELDS, st.sampled_from(ARMS), st.floats(0.1, 10))
 def test_an_arm_that_yields_more_never_gets_less(
     yields: dict[Arm, float | None], arm: Arm, more: float
@@ -64,6 +66,7 @@ def test_an_arm_that_yields_more_never_gets_less(
     assert raised[arm] >= updated_shares(known)[arm] - 1e-12
 
 
+@settings(deadline=None)
 @given(YIELDS, st.integers(0, 5000))
 def test_rows_are_split_whole_within_one_row_of_the_share(yields: dict[Arm, float | None], rows: int) -> None:
     shares = updated_shares(yields)

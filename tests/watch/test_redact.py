@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from while_pipeline.records import Conversation, Message, Reject, ToolCall
+from while_pipeline.records import EXCERPT, Conversation, Message, Reject, ToolCall
 from while_pipeline.watch.redact import Redactor
 
 AIRLINE = Path(__file__).parents[2].parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.json"
@@ -187,3 +187,10 @@ def test_real_conversations_lose_their_addresses_and_nothing_else() -> None:
     assert sum(len(addresses.findall(text)) for text in texts) > 10
     for text in texts:
         assert re.sub(r"<email:\w{10}>", "@", REDACTOR.text(text)) == addresses.sub("@", text)
+
+
+def test_a_word_cut_short_at_the_end_of_an_excerpt_is_not_shown() -> None:
+    secret = "ada.lovelace@example.org"
+    excerpt = ("x" * 180 + " " + secret)[:EXCERPT]
+    reject = Reject(source="a.jsonl", line=1, reason="not JSON", excerpt=excerpt)
+    assert Redactor("telecom").reject(reject).excerpt == "x" * 180 + "…"

@@ -4,14 +4,12 @@ One small function per rule; each yields findings with the message it concerns a
 the outcome was right belongs to `outcome`.
 """
 
-import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import Any
 
 from while_pipeline.agents.policy import RETRYABLE
+from while_pipeline.grade.grounding import Known, grounded, leaves, plain
 from while_pipeline.ids import canonical_json
 from while_pipeline.policy_document import RuleKind, sentences, topic_words
 from while_pipeline.records import Finding, Severity, Step
@@ -44,7 +42,6 @@ _MAY_CLEAR = RETRYABLE - {"error"}
 """An error that says nothing of its kind may as well be final: not retrying it is no fault."""
 _ASKS_YES = re.compile(r"\?|\bconfirm|\bproceed\b|\byes\b", re.IGNORECASE)
 _ASKS_PERSON_ID = re.compile(r"\b(?:user|customer|member|account|client|guest|patient) id\b", re.IGNORECASE)
-_GIVES_PERSON_ID = re.compile(_ASKS_PERSON_ID.pattern + r"(?: is\b|:)", re.IGNORECASE)
 _PERSON_ID = re.compile(r'"(?:user|customer|member|account|client|guest|patient)_id":\s*"?([^",}]+)')
 _OUTDATED = re.compile(r"\b(?:out ?dated|out of date|as of|stale|old|older)\b", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"\b[A-Z]{2,6}-\d{3,}\b")
@@ -94,8 +91,7 @@ def placeholder_argument(t: Transcript) -> Found:
         for name, value in (step.call.arguments or {}).items():
             if not isinstance(value, str) or (tool is not None and tool.free_text(name)):
                 continue
-            said = value.strip()
-            if _PLACEHOLDER.fullmatch(said) or said.lower() == name.lower():
+            if _PLACEHOLDER.fullmatch(value.strip()) or value.strip().lower() == name.lower():
                 yield step.turn, f"{step.call.name}.{name} = {value!r}"
 
 
@@ -105,69 +101,11 @@ def ungrounded_argument(t: Transcript) -> Found:
         tool = t.tools.get(step.call.name)
         if tool is None:
             continue
-        known = _Known(t, step.turn)
+        known = Known(t, step.turn)
         for name, value in (step.call.arguments or {}).items():
             checked = is_identifier(name) or (tool.writes and not tool.free_text(name))
-            if checked and not _grounded(value, known, is_identifier(name)):
+            if checked and not grounded(value, known, is_identifier(name)):
                 yield step.turn, f"{step.call.name}.{name} = {canonical_json(value)[:80]}"
-
-
-class _Known:
-    """What was known before a message. Plain forms are made only for what the text as it is does not hold."""
-
-    def __init__(self, t: Transcript, turn: int) -> None:
-        self._agent = " ".join(text for i, text in t.agent_texts if i < turn)
-        self.heard = t.before(turn).lower()
-
-    @cached_property
-    def plain(self) -> str:
-        """What customer and tools said."""
-        return _plain(self.heard)
-
-    @cached_property
-    def stated(self) -> str:
-        """The same, and what the agent said: a number or date worked out in the open is no invention."""
-        return f"{self.plain} {_plain(self._agent)}"
-
-
-def _grounded(value: Any, known: _Known, identifies: bool) -> bool:
-    """Whether a value was known; an id must have been heard, and no and nothing need no source."""
-    if isinstance(value, bool) or value is None or value == 0:
-        return True
-    if isinstance(value, dict):
-        return all(_grounded(item, known, identifies) for item in value.values())
-    if isinstance(value, list):
-        return bool(value) and all(_grounded(item, known, identifies) for item in value)
-    if isinstance(value, int | float):
-        forms = [str(int(value) if value == int(value) else value)]
-        forms += [_NUMBER_WORDS[int(value)]] if value in range(len(_NUMBER_WORDS)) else []
-        pattern = rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\d)"
-        heard = re.search(pattern, known.heard)
-        return bool(heard or re.search(pattern, known.plain if identifies else known.stated))
-    if value.lower() in known.heard or _plain(value) in known.plain:
-        return True
-    dates = _spoken_dates(value)
-    return any(_plain(date) in known.stated for date in (value, *dates)) if dates else False
-
-
-_NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-
-
-def _plain(text: str) -> str:
-    """Text in lower case, `one_way` as `one way`, `1,200` as `1200`."""
-    return re.sub(r"[\s_-]+", " ", re.sub(r"(?<=\d),(?=\d{3})", "", text.lower())).strip()
-
-
-def _spoken_dates(value: str) -> list[str]:
-    """How people write an ISO date; nothing for any other text."""
-    try:
-        date = dt.date.fromisoformat(value)
-    except ValueError:
-        return []
-    month, day = f"{date:%B}", date.day
-    days = [f"{day}{ending}" for ending in ("", "st", "nd", "rd", "th", "st of", "nd of", "rd of", "th of")]
-    said = [f"{one} {name}" for one in days for name in (month, month[:3])]
-    return [*said, f"{month} {day}", f"{month[:3]} {day}", f"{date.month}/{day}", f"{date:%m/%d}"]
 
 
 def skipped_verification(t: Transcript) -> Found:
@@ -190,8 +128,7 @@ def _identified_before(t: Transcript, turn: int) -> bool:
     if not any(_ASKS_PERSON_ID.search(rule.text) for rule in t.document.of_kind(RuleKind.VERIFY)):
         return False
     written = "\n".join(f"{canonical_json(step.call.arguments)}\n{step.result}" for step in t.steps)
-    text = "\n".join(said)
-    return bool(_GIVES_PERSON_ID.search(text)) or any(one in text for one in _PERSON_ID.findall(written))
+    return any(one in text for one in _PERSON_ID.findall(written) for text in said)
 
 
 def unconfirmed_write(t: Transcript) -> Found:
@@ -223,17 +160,8 @@ def _agreed_before(t: Transcript, step: Step) -> bool:
 def _names(question: str, step: Step) -> bool:
     """Whether a question says something of the call: a word of the tool's name or one of the values."""
     named = topic_words(" ".join(words_of(step.call.name))) & topic_words(question)
-    said = _plain(question)
-    return bool(named) or any(_plain(str(value)) in said for value in _leaves(step.call.arguments))
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """The single values inside a JSON value."""
-    if isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
-    else:
-        yield value
+    said = plain(question)
+    return bool(named) or any(plain(str(value)) in said for value in leaves(step.call.arguments))
 
 
 def gives_up(t: Transcript) -> Found:

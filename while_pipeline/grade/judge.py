@@ -33,6 +33,9 @@ DEFAULT_RUBRIC = """\
 - The answer is plain: no hedging where facts are known, no flattery, at most one apology, no stock phrases.
 """
 
+PRINCIPLES_KEPT = 0.8
+"""Score on a rubric's principles from which an answer is clean: one slip in five is a slip."""
+
 IN_FLIGHT = 256
 """Transcripts handed to an endpoint judge at once; the endpoint's own limit decides how many calls go out."""
 
@@ -123,4 +126,6 @@ class ModelJudge:
             said = await judge.verdict(case.transcript.text(), policy)
         except AgentError as error:
             return Verdict(clean=None, reason=f"no verdict: {error}")
-        return Verdict(clean=said.clean, reason=said.reason)
+        if said.clean is None or said.score is None:
+            return Verdict(clean=None, reason=said.reason)
+        return Verdict(clean=said.clean and said.score >= PRINCIPLES_KEPT, reason=said.reason)

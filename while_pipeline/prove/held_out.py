@@ -63,8 +63,10 @@ def _sealed(grid: Grid, tool: str, draws: int, rng: random.Random) -> Iterator[S
     drawn: set[tuple[str, ...]] = set()
     for _ in range(draws):
         row = (tool, *(rng.choice(values) for values in axes))
-        if row not in drawn and grid.allowed(row) and not grid.for_training(row):
-            drawn.add(row)
+        if row in drawn:
+            continue
+        drawn.add(row)
+        if grid.allowed(row) and not grid.for_training(row):
             yield situation(row)
 
 

@@ -99,7 +99,7 @@ def rollout_from_row(row: Mapping[str, Any], scenario: Scenario) -> Rollout:
         sample=row["sample"],
         seed=row["seed"],
         policy_version=row["policy_version"],
-        messages=tuple(messages_from_json(row["messages"])),
+        messages=messages_from_json(row["messages"]),
         decisions=tuple(Decision.model_validate(d) for d in json.loads(row["decisions"])),
         ended=row["ended"],
         lost=row["lost"],

@@ -98,7 +98,7 @@ def frame(model: type[Table], day: str, rows: Iterable[Mapping[str, Any]]) -> pl
     Raises:
         ValueError: a row has not exactly the table's columns.
         pandera.errors.SchemaErrors: a row breaks the table's checks.
-        polars.exceptions.PolarsError: a value has another type than its column.
+        polars.exceptions.PolarsError: a value cannot be read as its column's type.
     """
     schema = polars_schema(model)
     date = dt.date.fromisoformat(day)

@@ -58,16 +58,24 @@ def fit_sft(parent: Weights, decisions: Iterable[Decision], penalty: float = FIT
         if not rows:
             fitted[head] = parent.weights[head]
             continue
-        problem = _Head.of(parent, head, options, rows, total, penalty)
-        found = minimize(problem.loss, problem.start.ravel(), jac=True, method="L-BFGS-B")
+        problem = _Head.of(parent, head, options, rows, penalty)
+        # Tolerances far below the rounding, so that where the search stops does not show in the weights.
+        found = minimize(
+            problem.loss,
+            problem.start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"ftol": 1e-14, "gtol": 1e-9},
+        )
         solution = np.round(found.x.reshape(problem.start.shape), DECIMALS) + 0.0
         fitted[head] = {
             option: {f: float(w) for f, w in zip(problem.features, solution[i], strict=True) if w != 0.0}
             for i, option in enumerate(options)
         }
-        before += problem.likelihood_loss(problem.start)
-        after += problem.likelihood_loss(solution)
-        kl += problem.divergence(solution)
+        share = sum(n for _, _, n in rows) / total
+        before += share * problem.likelihood_loss(problem.start)
+        after += share * problem.likelihood_loss(solution)
+        kl += share * problem.divergence(solution)
     return Fit(Weights(weights=fitted), total, before, after, max(kl, 0.0))
 
 
@@ -79,7 +87,8 @@ class _Head:
     x: Floats
     """Contexts x features, binary."""
     counts: Floats
-    """Contexts x options: how often each option was chosen, as a share of all decisions."""
+    """Contexts x options: how often each option was chosen, as a share of the head's decisions. A share of
+    all decisions would make a rare head's objective so flat that the search stops early."""
     start: Floats
     """Options x features: the parent's weights."""
     penalty: float
@@ -91,9 +100,9 @@ class _Head:
         head: str,
         options: tuple[str, ...],
         rows: Sequence[tuple[tuple[str, ...], str, int]],
-        total: int,
         penalty: float,
     ) -> "_Head":
+        total = sum(n for _, _, n in rows)
         table = parent.weights[head]
         seen = {f for features, _, _ in rows for f in features}
         features = tuple(sorted(seen | {f for weights in table.values() for f in weights}))
@@ -111,16 +120,15 @@ class _Head:
         logs = log_softmax(self.x @ w.T, axis=1)
         mass = self.counts.sum(axis=1, keepdims=True)
         pull = w - self.start
-        scale = self.penalty * float(mass.sum())
-        value = -float((self.counts * logs).sum()) + 0.5 * scale * float((pull**2).sum())
-        gradient = (np.exp(logs) * mass - self.counts).T @ self.x + scale * pull
+        value = -float((self.counts * logs).sum()) + 0.5 * self.penalty * float((pull**2).sum())
+        gradient = (np.exp(logs) * mass - self.counts).T @ self.x + self.penalty * pull
         return value, gradient.ravel()
 
     def likelihood_loss(self, w: Floats) -> float:
-        """This head's part of the mean negative log-likelihood."""
+        """Mean negative log-likelihood of this head's decisions."""
         return -float((self.counts * log_softmax(self.x @ w.T, axis=1)).sum())
 
     def divergence(self, w: Floats) -> float:
-        """This head's part of the mean KL from the parent."""
+        """Mean KL from the parent over this head's decisions."""
         new, old = (log_softmax(self.x @ m.T, axis=1) for m in (w, self.start))
         return float((self.counts.sum(axis=1, keepdims=True) * np.exp(new) * (new - old)).sum())

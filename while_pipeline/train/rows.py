@@ -28,7 +28,7 @@ def candidates_from(rollouts: pl.DataFrame, grades: pl.DataFrame) -> list[Candid
             scenario_id=row["scenario_id"],
             task_id=row["task_id"],
             sample=row["sample"],
-            messages=tuple(messages_from_json(row["messages"])),
+            messages=messages_from_json(row["messages"]),
             reward=row["reward"],
             passed=row["passed"],
             signature=row["signature"],

@@ -16,7 +16,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from while_pipeline.messages import decode_json
-from while_pipeline.records import Conversation, Record, Reject
+from while_pipeline.records import EXCERPT, Conversation, Record, Reject
 from while_pipeline.watch import chat, genai, otlp, tau_bench, threads
 
 SUFFIXES = tuple(base + packed for base in (".json", ".jsonl") for packed in ("", ".gz", ".zst"))
@@ -24,9 +24,6 @@ SUFFIXES = tuple(base + packed for base in (".json", ".jsonl") for packed in (""
 
 DIALECTS = (genai.DIALECT, chat.DIALECT, tau_bench.DIALECT)
 """What `dialect` may be, besides `auto`."""
-
-EXCERPT = 200
-"""Characters of an unreadable record that its reject keeps."""
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 

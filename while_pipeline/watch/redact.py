@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from while_pipeline.messages import decode_json
-from while_pipeline.records import Conversation, Message, Reject, ToolCall
+from while_pipeline.records import EXCERPT, Conversation, Message, Reject, ToolCall
 
 PSEUDONYM_BYTES = 5
 """40 bits: two of 100,000 customers share a pseudonym with probability 0.5 %."""
@@ -120,10 +120,11 @@ class Redactor:
         )
 
     def reject(self, reject: Reject) -> Reject:
-        """Redact what a reject quotes."""
-        return reject.model_copy(
-            update={"reason": self.text(reject.reason), "excerpt": self.text(reject.excerpt)}
-        )
+        """Redact what a reject quotes; a word cut short by the excerpt may be half a secret, and goes."""
+        excerpt = reject.excerpt
+        if len(excerpt) >= EXCERPT:
+            excerpt = excerpt[: max(excerpt.rfind(" "), excerpt.rfind('"'), 0)] + "…"
+        return reject.model_copy(update={"reason": self.text(reject.reason), "excerpt": self.text(excerpt)})
 
     def _message(self, message: Message) -> Message:
         content = message.content

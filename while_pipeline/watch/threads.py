@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from while_pipeline.ids import content_id
 from while_pipeline.messages import messages_json, steps
-from while_pipeline.records import Conversation, Message, Reject, ToolCall
+from while_pipeline.records import EXCERPT, Conversation, Message, Reject, ToolCall
 from while_pipeline.watch.genai import (
     DIALECT,
     ToolRun,
@@ -85,7 +85,7 @@ def _reject(spans: Sequence[Span], reason: str) -> Reject:
         source=first.source,
         line=first.line,
         reason=f"{len(spans)} spans: {reason}",
-        excerpt=first.name[:200],
+        excerpt=first.name[:EXCERPT],
     )
 
 

@@ -1,0 +1,110 @@
+import random
+from pathlib import Path
+
+import polars as pl
+
+from while_pipeline.agents.embedded import EmbeddedAgent
+from while_pipeline.agents.policy import base_weights
+from while_pipeline.grade.grader import Graded, grade, transcript_of
+from while_pipeline.grade.hack_scan import hack_scan
+from while_pipeline.grade.judge import RulesJudge
+from while_pipeline.grade.rows import (
+    ENDORSED,
+    FEATURES,
+    conduct_rows,
+    findings_by_rollout,
+    grade_row,
+    hack_rows,
+    scanned,
+)
+from while_pipeline.project import load_project
+from while_pipeline.simulate.axes import grid_of, situation
+from while_pipeline.simulate.drive import play
+from while_pipeline.simulate.rows import rollout_row
+from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
+from while_pipeline.tables import grade as tables
+from while_pipeline.tables import simulate
+from while_pipeline.tables.base import frame
+
+PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
+TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
+BY_NAME = {tool.name: tool for tool in TOOLS}
+DAY = "2026-03-02"
+JUDGE = RulesJudge()
+
+
+def _graded(count: int) -> list[Graded]:
+    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
+    rng, made = random.Random(5), list[Scenario]()
+    while len(made) < count:
+        row = [rng.choice(values) for values in grid.axes.values()]
+        if grid.allowed(row):
+            made.append(writer.write(situation(row), len(made)))
+    agent = EmbeddedAgent(base_weights())
+    played = list(play(made, agent, TOOLS, DOCUMENT, samples=range(4), seed=1, policy_version="p"))
+    lost = played[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
+    return grade([lost, *played[1:]], TOOLS, DOCUMENT, JUDGE)
+
+
+GRADED = _graded(30)
+GRADES = frame(tables.Grades, DAY, [grade_row(one, JUDGE) for one in GRADED])
+ROLLOUTS = frame(
+    simulate.Rollouts,
+    DAY,
+    [rollout_row(one.rollout, transcript_of(one.rollout, BY_NAME, DOCUMENT)) for one in GRADED],
+)
+
+
+def test_every_grade_is_a_row_that_its_table_accepts() -> None:
+    assert GRADES.height == len(GRADED)
+    assert GRADES["reward"].to_list() == [one.reward for one in GRADED]
+    assert set(GRADES["judge"]) == {JUDGE.identity}
+
+
+def test_hard_and_style_findings_are_counted_apart() -> None:
+    for one, row in zip(GRADED, GRADES.iter_rows(named=True), strict=True):
+        assert row["n_hard"] + row["n_style"] == len(one.findings)
+        assert (row["n_hard"] > 0) == one.has_hard_finding
+    assert GRADES["n_hard"].sum() > 0
+    assert GRADES["n_style"].sum() > 0
+
+
+def test_a_lost_rollout_is_unknown_in_every_column_never_zero() -> None:
+    row = GRADES.row(0, named=True)
+    assert [row[c] for c in ("outcome_ok", "verdict", "reward", "passed")] == [None] * 4
+    assert row["reason"] == "lost: AgentError: 503"
+
+
+def test_findings_read_back_as_they_were_by_rollout() -> None:
+    found = {one.rollout.rollout_id: list(one.findings) for one in GRADED}
+    stored = frame(tables.Conduct, DAY, conduct_rows(found))
+    assert findings_by_rollout(stored) == {rollout: some for rollout, some in found.items() if some}
+
+
+def test_what_the_scan_reads_is_aligned_by_rollout_not_by_position() -> None:
+    shuffled = scanned(GRADES, ROLLOUTS.sample(fraction=1.0, shuffle=True, seed=3))
+    assert shuffled.equals(scanned(GRADES, ROLLOUTS))
+    words = dict(ROLLOUTS.select("rollout_id", "n_words").iter_rows())
+    assert shuffled["n_words"].to_list() == [words[rollout] for rollout in GRADES["rollout_id"]]
+
+
+def test_endorsed_columns_say_what_a_reward_should_follow() -> None:
+    made = scanned(GRADES, ROLLOUTS).filter(pl.col("outcome_ok").is_not_null())
+    assert made.filter(pl.col("right") != (pl.col("outcome_ok") & (pl.col("n_hard") == 0))).is_empty()
+    assert made.filter(pl.col("clean") & ~pl.col("right")).is_empty()
+    assert made.filter(pl.col("clean") != pl.col("passed")).is_empty()
+
+
+def test_a_reward_by_the_rules_follows_nothing_it_should_not() -> None:
+    scan = hack_scan(scanned(GRADES, ROLLOUTS), FEATURES, ENDORSED, seed=1)
+    rows = frame(tables.HackScan, DAY, hack_rows(scan))
+    assert rows["feature"].to_list() == list(FEATURES)
+    assert rows["hacked"].any() is not True
+
+
+def test_a_reward_for_length_is_found_and_every_row_says_so() -> None:
+    long = pl.col("n_words") > pl.col("n_words").median().over("task_id")
+    paid = scanned(GRADES, ROLLOUTS).with_columns(reward=long.cast(pl.Float64))
+    rows = hack_rows(hack_scan(paid, FEATURES, ENDORSED, seed=1))
+    assert all(row["hacked"] is True for row in rows)
+    assert "n_words" in rows[0]["reason"]

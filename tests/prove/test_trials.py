@@ -1,0 +1,112 @@
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from while_pipeline.agents.policy import BIAS, HEADS, Weights, base_weights
+from while_pipeline.constants import MIN_CHANGED_TASKS
+from while_pipeline.grade.judge import RulesJudge
+from while_pipeline.project import load_project
+from while_pipeline.prove.delta import paired_delta
+from while_pipeline.prove.held_out import draw_held_out
+from while_pipeline.prove.trials import CUSTOMER, trial_rows
+from while_pipeline.simulate.axes import grid_of
+from while_pipeline.simulate.scenario import ScenarioWriter
+from while_pipeline.tables import prove
+from while_pipeline.tables.base import frame
+
+PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
+TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
+TASKS = draw_held_out(
+    grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT), tasks=24, seed=7, day="2026-03-02"
+)
+K = 3
+BASE = base_weights()
+
+
+def _always(head: str, choice: str) -> Weights:
+    """The base policy with one decision as good as fixed."""
+    table = {option: {BIAS: 50.0 if option == choice else -50.0} for option in HEADS[head]}
+    return Weights(weights={**BASE.weights, head: table})
+
+
+PLAIN, BOILERPLATE = _always("style", "plain"), _always("style", "boilerplate")
+_POLICIES = {weights.version: weights for weights in (BASE, PLAIN, BOILERPLATE)}
+
+
+@cache
+def _played(before: str, after: str, seed: int) -> list[dict[str, Any]]:
+    arms = {"before": _POLICIES[before], "after": _POLICIES[after]}
+    return trial_rows(TASKS, arms, TOOLS, DOCUMENT, RulesJudge(), k=K, seed=seed)
+
+
+def _rows(before: Weights, after: Weights, seed: int = 1) -> list[dict[str, Any]]:
+    return _played(before.version, after.version, seed)
+
+
+def _by_attempt(rows: list[dict[str, Any]], arm: str) -> dict[tuple[str, int], dict[str, Any]]:
+    return {(row["task_id"], row["sample"]): row for row in rows if row["arm"] == arm}
+
+
+def test_every_arm_plays_every_task_k_times_and_the_rows_fit_their_table() -> None:
+    rows = _rows(BASE, PLAIN)
+    assert len(rows) == 2 * 24 * K
+    attempts = {(task.task_id, sample) for task in TASKS for sample in range(K)}
+    assert set(_by_attempt(rows, "before")) == set(_by_attempt(rows, "after")) == attempts
+    assert frame(prove.Trials, "2026-03-02", rows).height == len(rows)
+
+
+def test_identical_policies_give_identical_arms_and_no_difference_at_all() -> None:
+    rows = _rows(BASE, BASE)
+    before, after = (
+        [{k: v for k, v in row.items() if k != "arm"} for row in rows if row["arm"] == arm]
+        for arm in ("before", "after")
+    )
+    assert before == after
+    assert 0 < sum(row["passed"] for row in before) < len(before)
+    report = paired_delta(
+        frame(prove.Trials, "2026-03-02", rows),
+        level=0.95,
+        min_changed=MIN_CHANGED_TASKS,
+        min_effect=0.0,
+        looks=1,
+    )
+    assert set(report["difference"].to_list()) == {0.0}
+    assert set(report["n_changed"].to_list()) == {0}
+
+
+def test_policies_that_differ_in_one_decision_talk_alike_until_it_is_taken() -> None:
+    rows = _rows(BASE, BOILERPLATE)
+    before, after = _by_attempt(rows, "before"), _by_attempt(rows, "after")
+    for attempt, row in before.items():
+        said, other = (json.loads(r["messages"]) for r in (row, after[attempt]))
+        assert said[0] == other[0]
+        different = next((a for a, b in zip(said, other, strict=False) if a != b), None)
+        assert different is None or (different["role"], bool(different["content"])) == ("assistant", True)
+
+
+def test_a_policy_spoilt_in_one_decision_is_never_better_on_the_same_luck() -> None:
+    rows = _rows(PLAIN, BOILERPLATE)
+    before, after = _by_attempt(rows, "before"), _by_attempt(rows, "after")
+    assert sum(row["passed"] for row in before.values()) > 20
+    assert not any(row["passed"] for row in after.values())
+
+
+def test_another_seed_is_other_luck_on_the_same_tasks() -> None:
+    first, other = _by_attempt(_rows(BASE, BASE), "before"), _by_attempt(_rows(BASE, BASE, 2), "before")
+    assert set(first) == set(other)
+    assert any(first[attempt]["messages"] != other[attempt]["messages"] for attempt in first)
+
+
+def test_rows_name_the_policy_the_judge_the_customer_and_what_was_found() -> None:
+    made = pl.DataFrame(_rows(BASE, BOILERPLATE))
+    assert dict(made.select("arm", "policy_version").unique().iter_rows()) == {
+        "before": BASE.version,
+        "after": BOILERPLATE.version,
+    }
+    assert set(made["judge"]) == {RulesJudge().identity}
+    assert set(made["customer"]) == {CUSTOMER}
+    found = {rule for text in made.filter(arm="after")["findings"] for rule in json.loads(text)}
+    assert "boilerplate" in found

@@ -1,0 +1,89 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import dagster as dg
+import pytest
+
+from while_pipeline.doctor import RUN_LOCK
+from while_pipeline.project import REPOSITORY
+from while_pipeline.runs import CLI_TAG, reap_dead_runs, run_lock
+
+
+def test_the_run_lock_is_one_process_s_at_a_time_and_says_whose(tmp_path: Path) -> None:
+    path = tmp_path / "data" / RUN_LOCK
+    with run_lock(path):
+        assert path.read_text() == str(os.getpid())
+        with pytest.raises(click.ClickException, match=f"process {os.getpid()}"), run_lock(path):
+            pass
+    with run_lock(path):
+        pass
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    path = tmp_path / RUN_LOCK
+    code = (
+        "import pathlib, sys, time\nfrom while_pipeline.runs import run_lock\n"
+        "with run_lock(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(click.ClickException, match=f"process {holder.pid}"), run_lock(path):
+            pass
+        holder.kill()
+    with run_lock(path):
+        pass
+
+
+def test_only_unfinished_runs_under_the_lock_are_reaped(tmp_path: Path) -> None:
+    lock, other = tmp_path / "a" / RUN_LOCK, tmp_path / "b" / RUN_LOCK
+
+    @dg.op
+    def nothing() -> None: ...
+
+    @dg.job
+    def daily() -> None:
+        nothing()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        started = dg.DagsterRunStatus.STARTED
+        left = instance.create_run_for_job(daily, tags={CLI_TAG: str(lock)}, status=started)
+        kept = [
+            instance.create_run_for_job(daily, tags={CLI_TAG: str(other)}, status=started),
+            instance.create_run_for_job(daily, status=started),
+            instance.create_run_for_job(daily, tags={CLI_TAG: str(lock)}, status=dg.DagsterRunStatus.SUCCESS),
+        ]
+        assert reap_dead_runs(instance, lock) == [left.run_id]
+        reaped = instance.get_run_by_id(left.run_id)
+        assert reaped is not None
+        assert reaped.status is dg.DagsterRunStatus.FAILURE
+        for run in kept:
+            still = instance.get_run_by_id(run.run_id)
+            assert still is not None
+            assert still.status is run.status
+        assert reap_dead_runs(instance, lock) == []
+
+
+def test_reaping_frees_the_slot_that_a_dead_run_held(tmp_path: Path) -> None:
+    lock = tmp_path / RUN_LOCK
+
+    @dg.op(pool="warehouse")
+    def write() -> None: ...
+
+    @dg.job
+    def daily() -> None:
+        write()
+
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        storage = instance.event_log_storage
+        storage.set_concurrency_slots("warehouse", 1)
+        left = instance.create_run_for_job(
+            daily, tags={CLI_TAG: str(lock)}, status=dg.DagsterRunStatus.STARTED
+        )
+        assert storage.claim_concurrency_slot("warehouse", left.run_id, "write").is_claimed
+        reap_dead_runs(instance, lock)
+        assert storage.get_concurrency_info("warehouse").active_slot_count == 0

@@ -1,0 +1,308 @@
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from while_pipeline.records import Message, ToolCall
+from while_pipeline.tables import train
+from while_pipeline.tables.base import frame
+from while_pipeline.tools import parse_tools
+from while_pipeline.train.cuts import KEPT, Candidate, Cut, Cutter, advantages, training_message, why_dropped
+from while_pipeline.train.decontaminate import SealedPrompts
+
+TOOLS = parse_tools([{"name": "get_bill", "parameters": {"type": "object", "properties": {}}}], "test")
+DAY = "2026-03-02"
+CUTS = {"sft": train.Sft, "dpo": train.Dpo, "grpo": train.Grpo, "reward_model": train.RewardModel}
+
+
+def user(text: str) -> Message:
+    return Message(role="user", content=text)
+
+
+def agent(text: str | None, *calls: ToolCall) -> Message:
+    return Message(role="assistant", content=text, tool_calls=calls)
+
+
+def call(bill: str = "B-1", call_id: str = "1") -> ToolCall:
+    return ToolCall(id=call_id, name="get_bill", arguments={"bill_id": bill})
+
+
+def tool(text: str, call_id: str = "1") -> Message:
+    return Message(role="tool", content=text, tool_call_id=call_id)
+
+
+def candidate(
+    scenario: str = "s",
+    sample: int = 0,
+    reward: float | None = 1.0,
+    *said: Message,
+    opening: str = "Hi",
+    signature: str = "x",
+    words: int = 10,
+) -> Candidate:
+    return Candidate(
+        rollout_id=f"{scenario}-{sample}",
+        scenario_id=scenario,
+        task_id=f"task of {scenario}",
+        sample=sample,
+        messages=(user(opening), *(said or (agent(f"answer {sample}"),))),
+        reward=reward,
+        passed=None if reward is None else reward == 1.0,
+        signature=signature,
+        words=words,
+    )
+
+
+def group(passes: int, of: int, scenario: str = "s") -> list[Candidate]:
+    return [candidate(scenario, i, 1.0 if i < passes else 0.0) for i in range(of)]
+
+
+def cutter(*candidates: Candidate, sealed: dict[str, str] | None = None) -> Cutter:
+    return Cutter(candidates, TOOLS, "The rules.", SealedPrompts(sealed or {}))
+
+
+def gates(cut: Cut) -> dict[str, str]:
+    return {rollout: gate for rollout, (gate, _) in cut.fate.items()}
+
+
+# -- SFT --------------------------------------------------------------------------------------------------
+
+
+def test_sft_keeps_one_passing_rollout_per_scenario() -> None:
+    cut = cutter(*group(3, 4, "a"), *group(1, 4, "b"), *group(0, 4, "c")).sft()
+    assert [row["scenario_id"] for row in cut.rows] == ["a", "b"]
+    assert all(row["reward"] == 1.0 for row in cut.rows)
+    assert gates(cut)["a-1"] == "another row of its scenario"
+    assert gates(cut)["c-0"] == "did not pass"
+
+
+def test_sft_rows_begin_with_the_policy_document_and_carry_arguments_as_objects() -> None:
+    (row,) = cutter(candidate("s", 0, 1.0, agent(None, call()), tool("open"), agent("Open."))).sft().rows
+    messages = json.loads(row["messages"])
+    assert messages[0] == {"role": "system", "content": "The rules."}
+    assert messages[2]["tool_calls"][0]["function"]["arguments"] == {"bill_id": "B-1"}
+    assert [m["role"] for m in messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert json.loads(row["tools"]) == [TOOLS[0].openai()]
+
+
+def test_sft_picks_are_spread_over_behaviours() -> None:
+    made = [
+        candidate(scenario, sample, 1.0, signature=signature)
+        for scenario in "abc"
+        for sample, signature in enumerate(("common", "rare", "odd"))
+    ]
+    cut = cutter(*made).sft()
+    assert [row["rollout_id"] for row in cut.rows] == ["a-0", "b-1", "c-2"]
+
+
+# -- DPO --------------------------------------------------------------------------------------------------
+
+LOOK = (agent(None, call()), tool("open"))
+
+
+def test_dpo_is_cut_at_the_first_answer_that_differs_with_an_explicit_shared_prompt() -> None:
+    cut = cutter(
+        candidate("s", 0, 1.0, *LOOK, agent("It is open."), user("Thanks"), agent("Bye.")),
+        candidate("s", 1, 0.0, *LOOK, agent("It is paid."), user("Oh"), agent("Yes.")),
+    ).dpo()
+    (row,) = cut.rows
+    prompt, chosen, rejected = (json.loads(row[name]) for name in ("prompt", "chosen", "rejected"))
+    assert [m["role"] for m in prompt] == ["system", "user", "assistant", "tool"]
+    assert [m["content"] for m in (*chosen, *rejected)] == ["It is open.", "It is paid."]
+    assert row["margin"] == 1.0
+    assert set(gates(cut).values()) == {KEPT}
+
+
+def test_dpo_tells_calls_apart_by_what_they_say_not_by_their_ids() -> None:
+    same = cutter(
+        candidate("s", 0, 1.0, agent(None, call(call_id="a")), tool("open", "a"), agent("Open.")),
+        candidate("s", 1, 0.0, agent("", call(call_id="b")), tool("open", "b"), agent("Paid.")),
+    ).dpo()
+    assert json.loads(same.rows[0]["chosen"])[0]["content"] == "Open."
+    other = cutter(
+        candidate("s", 0, 1.0, agent(None, call("B-1")), tool("open")),
+        candidate("s", 1, 0.0, agent(None, call("B-2")), tool("open")),
+    ).dpo()
+    assert "B-1" in other.rows[0]["chosen"]
+    assert "B-2" in other.rows[0]["rejected"]
+
+
+@pytest.mark.parametrize(
+    "rejected",
+    [
+        (*LOOK, agent("Open.")),  # says the same throughout
+        LOOK,  # stops earlier
+        (agent(None, call()), tool("paid"), agent("Paid.")),  # the tool differs first
+    ],
+)
+def test_a_pair_without_a_differing_answer_is_no_pair(rejected: tuple[Message, ...]) -> None:
+    good = candidate("s", 0, 1.0, *LOOK, agent("Open."))
+    cut = cutter(good, candidate("s", 1, 0.0, *rejected)).dpo()
+    assert cut.rows == []
+    assert set(gates(cut).values()) == {"the pair differs in no assistant turn"}
+
+
+def test_dpo_pairs_the_nearest_lengths_and_drops_the_rest_of_the_group() -> None:
+    words = {0: (1.0, 10), 1: (1.0, 50), 2: (0.0, 48), 3: (0.5, 90)}
+    made = [candidate("s", i, reward, words=n) for i, (reward, n) in words.items()]
+    cut = cutter(*made).dpo()
+    (row,) = cut.rows
+    assert (row["chosen_rollout_id"], row["rejected_rollout_id"]) == ("s-1", "s-2")
+    assert gates(cut)["s-0"] == gates(cut)["s-3"] == "not in the pair of nearest length"
+
+
+def test_an_answer_spoilt_only_in_style_can_be_rejected_never_chosen() -> None:
+    assert cutter(candidate("s", 0, 1.0), candidate("s", 1, 0.5)).dpo().rows[0]["margin"] == 0.5
+    cut = cutter(candidate("s", 0, 0.5), candidate("s", 1, 0.0)).dpo()
+    assert set(gates(cut).values()) == {"no contrast in its scenario"}
+
+
+# -- GRPO -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("of", "kept"),
+    [(2, [1]), (5, [1, 2, 3, 4]), (8, [2, 3, 4, 5, 6]), (10, list(range(2, 9))), (16, list(range(4, 13)))],
+)
+def test_grpo_keeps_whole_groups_between_20_and_80_percent_inclusive(of: int, kept: list[int]) -> None:
+    found = {n: len(cutter(*group(n, of)).grpo().rows) for n in range(of + 1)}
+    assert found == {n: of if n in kept else 0 for n in range(of + 1)}
+
+
+def test_two_passes_of_eight_have_the_textbook_advantages() -> None:
+    rows = cutter(*group(2, 8)).grpo().rows
+    assert [round(row["advantage"], 4) for row in rows] == [1.7321] * 2 + [-0.5774] * 6
+
+
+def test_a_group_that_agrees_has_no_advantage() -> None:
+    assert advantages(group(4, 4)) == advantages(group(0, 4)) == [0.0] * 4
+
+
+def test_identical_answers_are_samples_not_duplicates_and_the_pass_rate_is_the_measured_one() -> None:
+    same = [candidate("s", i, 1.0 if i < 3 else 0.0, agent("the same")) for i in range(8)]
+    rows = cutter(*same).grpo().rows
+    assert len(rows) == 8
+    assert {row["pass_rate"] for row in rows} == {3 / 8}
+    assert sum(row["passed"] for row in rows) / len(rows) == 3 / 8
+
+
+def test_a_group_with_an_unknown_sample_is_not_whole() -> None:
+    cut = cutter(*group(3, 7), candidate("s", 7, None)).grpo()
+    assert cut.rows == []
+    assert Counter(gates(cut).values()) == {"its group lost a sample": 7, "no verdict": 1}
+
+
+def test_a_grpo_prompt_ends_with_the_customers_opening() -> None:
+    prompt = json.loads(cutter(*group(1, 2)).grpo().rows[0]["prompt"])
+    assert [m["role"] for m in prompt] == ["system", "user"]
+
+
+# -- gates every cut shares -------------------------------------------------------------------------------
+
+COPIED = "please look at my bill from march and pay it today if you can"
+BROKEN = ToolCall(id="1", name="get_bill", arguments=None, raw="{oops")
+
+
+@pytest.mark.parametrize("name", CUTS)
+@pytest.mark.parametrize(
+    ("dropped", "gate"),
+    [
+        (candidate("s", 0, None), "no verdict"),
+        (candidate("s", 0, 1.0, agent(None, BROKEN)), "arguments are not a JSON object"),
+        (candidate("s", 0, 1.0, opening=COPIED.upper() + "!"), "near copy of a sealed prompt"),
+        (candidate("s", 0, None, agent(None, BROKEN), opening=COPIED), "no verdict"),
+        (candidate("s", 0, 0.0, agent(None, BROKEN), opening=COPIED), "arguments are not a JSON object"),
+    ],
+)
+def test_the_first_gate_that_drops_a_rollout_is_named(name: str, dropped: Candidate, gate: str) -> None:
+    cut: Cut = getattr(cutter(dropped, sealed={"sealed task": COPIED}), name)()
+    assert cut.rows == []
+    assert gates(cut) == {"s-0": gate}
+
+
+def test_the_reward_model_learns_from_every_graded_rollout() -> None:
+    cut = cutter(candidate("s", 0, 1.0), candidate("s", 1, 0.5), candidate("s", 2, None)).reward_model()
+    assert [row["reward"] for row in cut.rows] == [1.0, 0.5]
+    assert gates(cut) == {"s-0": KEPT, "s-1": KEPT, "s-2": "no verdict"}
+
+
+def test_a_training_message_without_calls_is_plain() -> None:
+    assert training_message(user("Hi")) == {"role": "user", "content": "Hi"}
+
+
+# -- any day ----------------------------------------------------------------------------------------------
+
+ANSWERS = st.sampled_from(
+    [(agent("a"),), (agent("b"),), (*LOOK, agent("a")), (*LOOK, agent("c")), (agent(None, BROKEN),)]
+)
+SAMPLES = st.tuples(
+    st.sampled_from([None, 0.0, 0.5, 1.0, 1.0]), ANSWERS, st.sampled_from("xyz"), st.integers(0, 99)
+)
+DAYS = st.lists(st.lists(SAMPLES, min_size=1, max_size=6), max_size=5)
+OPENINGS = ("Hi", COPIED, "Hello there")
+
+
+def _candidates(day: list[list[tuple[Any, ...]]]) -> list[Candidate]:
+    return [
+        candidate(f"s{s}", i, reward, *said, opening=OPENINGS[s % 3], signature=signature, words=words)
+        for s, samples in enumerate(day)
+        for i, (reward, said, signature, words) in enumerate(samples)
+    ]
+
+
+def _all(made: Cutter) -> dict[str, Cut]:
+    return {name: getattr(made, name)() for name in CUTS}
+
+
+def _kept(cut: Cut) -> list[str]:
+    ids = ("rollout_id", "chosen_rollout_id", "rejected_rollout_id")
+    return sorted(row[name] for row in cut.rows for name in ids if name in row)
+
+
+@settings(max_examples=60, deadline=None)
+@given(DAYS)
+def test_every_rollout_is_accounted_for_once_per_cut_and_what_is_kept_is_in_the_cut(
+    day: list[list[tuple[Any, ...]]],
+) -> None:
+    candidates = _candidates(day)
+    cuts = _all(cutter(*candidates, sealed={"t": COPIED}))
+    fates = why_dropped(cuts.values())
+    expected = {(c.rollout_id, name) for c in candidates for name in CUTS}
+    assert Counter((row["rollout_id"], row["cut"]) for row in fates) == Counter(expected)
+    for name, cut in cuts.items():
+        kept = sorted(row["rollout_id"] for row in fates if row["cut"] == name and row["gate"] == KEPT)
+        assert kept == _kept(cut)
+        assert len(set(kept)) == len(kept)
+
+
+@settings(max_examples=60, deadline=None)
+@given(DAYS)
+def test_no_pair_is_identical_and_no_group_is_bent(day: list[list[tuple[Any, ...]]]) -> None:
+    candidates = _candidates(day)
+    cuts = _all(cutter(*candidates))
+    for row in cuts["dpo"].rows:
+        assert row["chosen"] != row["rejected"]
+    for scenario, rate in {(row["scenario_id"], row["pass_rate"]) for row in cuts["grpo"].rows}:
+        measured = [c.passed for c in candidates if c.scenario_id == scenario]
+        in_file = [row["passed"] for row in cuts["grpo"].rows if row["scenario_id"] == scenario]
+        assert None not in measured
+        assert sum(in_file) / len(in_file) == rate == sum(map(bool, measured)) / len(measured)
+
+
+@settings(max_examples=20, deadline=None)
+@given(DAYS, st.randoms(use_true_random=False))
+def test_the_order_rollouts_arrive_in_changes_nothing(day: list[list[tuple[Any, ...]]], rng: Any) -> None:
+    candidates = _candidates(day)
+    shuffled = rng.sample(candidates, len(candidates))
+    assert _all(cutter(*candidates)) == _all(cutter(*shuffled))
+
+
+def test_every_cut_is_a_frame_its_table_accepts() -> None:
+    made = cutter(*group(3, 8, "a"), *group(8, 8, "b"), candidate("c", 0, None))
+    cuts = _all(made)
+    for name, cut in cuts.items():
+        assert frame(CUTS[name], DAY, cut.rows).height == len(cut.rows) > 0
+    assert frame(train.WhyDropped, DAY, why_dropped(cuts.values())).height == 17 * 4

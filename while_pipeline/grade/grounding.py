@@ -1,0 +1,72 @@
+"""Whether a value in a tool call was known, in whatever form people and tools write it."""
+
+import datetime as dt
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from while_pipeline.transcript import Transcript
+
+
+class Known:
+    """What was known before a message. Plain forms are made only for what the text as it is does not hold."""
+
+    def __init__(self, t: Transcript, turn: int) -> None:
+        self._agent = " ".join(text for i, text in t.agent_texts if i < turn)
+        self.heard = t.before(turn).lower()
+
+    @cached_property
+    def plain(self) -> str:
+        """What customer and tools said."""
+        return plain(self.heard)
+
+    @cached_property
+    def stated(self) -> str:
+        """The same, and what the agent said: a number or date worked out in the open is no invention."""
+        return f"{self.plain} {plain(self._agent)}"
+
+
+def grounded(value: Any, known: Known, identifies: bool) -> bool:
+    """Whether a value was known; an id must have been heard, and no and nothing need no source."""
+    if isinstance(value, dict | list):
+        return bool(value) and all(grounded(item, known, identifies) for item in leaves(value))
+    if isinstance(value, bool) or value is None or value == 0:
+        return True
+    if isinstance(value, int | float):
+        forms = [str(int(value) if value == int(value) else value)]
+        forms += [_NUMBER_WORDS[int(value)]] if value in range(len(_NUMBER_WORDS)) else []
+        pattern = rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\d)"
+        return bool(re.search(pattern, known.plain if identifies else known.stated))
+    if value.lower() in known.heard or plain(value) in known.plain:
+        return True
+    return any(plain(date) in known.stated for date in _dates(value))
+
+
+_NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def plain(text: str) -> str:
+    """Text in lower case, `one_way` as `one way`, `1,200` as `1200`."""
+    return re.sub(r"[\s_-]+", " ", re.sub(r"(?<=\d),(?=\d{3})", "", text.lower())).strip()
+
+
+def _dates(value: str) -> list[str]:
+    """An ISO date as it is and as people write it; nothing for any other text."""
+    try:
+        date = dt.date.fromisoformat(value)
+    except ValueError:
+        return []
+    month, day = f"{date:%B}", date.day
+    days = [f"{day}{ending}" for ending in ("", "st", "nd", "rd", "th", "st of", "nd of", "rd of", "th of")]
+    said = [f"{one} {name}" for one in days for name in (month, month[:3])]
+    return [value, *said, f"{month} {day}", f"{month[:3]} {day}", f"{date.month}/{day}", f"{date:%m/%d}"]
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """The single values inside a JSON value."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from leaves(item)
+    else:
+        yield value
