@@ -7,12 +7,12 @@ import asyncio
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
-from while_pipeline.agents.protocol import Agent, AgentError, AsyncAgent
+from while_pipeline.agents.protocol import Agent, AgentError, AsyncAgent, Reply
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.simulate.customer import respond
-from while_pipeline.simulate.rollout import Ask, AskCustomer, Episode, Rollout, episode
+from while_pipeline.simulate.rollout import Ask, AskAgent, Episode, Rollout, episode
 from while_pipeline.simulate.scenario import Scenario
 from while_pipeline.tools import Tool
 
@@ -48,9 +48,9 @@ def play(
         for sample in samples
     )
     if inspect.iscoroutinefunction(agent.respond):
-        played: Iterable[Rollout] = _awaited(episodes, agent)
+        played: Iterable[Rollout] = _awaited(episodes, cast(AsyncAgent, agent))
     else:
-        played = (_inline(one, agent) for one in episodes)
+        played = (_inline(one, cast(Agent, agent)) for one in episodes)
     return _unless_down(played)
 
 
@@ -66,26 +66,33 @@ def _unless_down(played: Iterable[Rollout]) -> Iterator[Rollout]:
         yield rollout
 
 
-def _inline(one: Episode, agent: Any) -> Rollout:
-    answer: Any = None
-    failure: Exception | None = None
+def _until_agent(one: Episode, answer: Reply | AgentError | None) -> AskAgent | Rollout:
+    """Go on with an episode until it wants the agent, or is over; the customer answers on the way."""
+    given: Any = answer
     while True:
         try:
-            ask: Ask = one.throw(failure) if failure else one.send(answer)
+            ask: Ask = one.throw(given) if isinstance(given, AgentError) else one.send(given)
         except StopIteration as stop:
             rollout: Rollout = stop.value
             return rollout
-        failure = None
-        if isinstance(ask, AskCustomer):
-            answer = respond(ask.script, ask.messages)
-            continue
+        if isinstance(ask, AskAgent):
+            return ask
+        given = respond(ask.script, ask.messages)
+
+
+def _inline(one: Episode, agent: Agent) -> Rollout:
+    wanted = _until_agent(one, None)
+    while isinstance(wanted, AskAgent):
+        answer: Reply | AgentError
         try:
-            answer = agent.respond(ask.messages, ask.tools, ask.seed)
+            answer = agent.respond(wanted.messages, wanted.tools, wanted.seed)
         except AgentError as error:
-            failure = error
+            answer = error
+        wanted = _until_agent(one, answer)
+    return wanted
 
 
-def _awaited(episodes: Iterable[Episode], agent: Any) -> Iterator[Rollout]:
+def _awaited(episodes: Iterable[Episode], agent: AsyncAgent) -> Iterator[Rollout]:
     """Play with up to `WINDOW` episodes in flight; rollouts come out in the order of their episodes."""
     source = iter(episodes)
     with asyncio.Runner() as runner:
@@ -98,24 +105,17 @@ def _awaited(episodes: Iterable[Episode], agent: Any) -> Iterator[Rollout]:
                 runner.run(close())
 
 
-async def _gather(window: list[Episode], agent: Any) -> list[Rollout]:
+async def _gather(window: list[Episode], agent: AsyncAgent) -> list[Rollout]:
     return list(await asyncio.gather(*(_one(one, agent) for one in window)))
 
 
-async def _one(one: Episode, agent: Any) -> Rollout:
-    answer: Any = None
-    failure: Exception | None = None
-    while True:
+async def _one(one: Episode, agent: AsyncAgent) -> Rollout:
+    wanted = _until_agent(one, None)
+    while isinstance(wanted, AskAgent):
+        answer: Reply | AgentError
         try:
-            ask: Ask = one.throw(failure) if failure else one.send(answer)
-        except StopIteration as stop:
-            rollout: Rollout = stop.value
-            return rollout
-        failure = None
-        if isinstance(ask, AskCustomer):
-            answer = respond(ask.script, ask.messages)
-            continue
-        try:
-            answer = await agent.respond(ask.messages, ask.tools, ask.seed)
+            answer = await agent.respond(wanted.messages, wanted.tools, wanted.seed)
         except AgentError as error:
-            failure = error
+            answer = error
+        wanted = _until_agent(one, answer)
+    return wanted

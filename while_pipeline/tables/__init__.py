@@ -7,6 +7,6 @@ ALL: tuple[type[Table], ...] = tuple(
     model
     for module in (watch, simulate, grade, train, prove)
     for model in vars(module).values()
-    if isinstance(model, type) and issubclass(model, Table) and model is not Table
+    if isinstance(model, type) and issubclass(model, Table) and model.__module__ == module.__name__
 )
 """Every stored table."""

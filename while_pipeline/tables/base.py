@@ -37,6 +37,42 @@ class Table(pa.DataFrameModel):
         coerce = False
 
 
+class PlacedTable(Table):
+    """Base of tables whose rows stand at a point of the six axes."""
+
+    tool: str = column("Tool axis.")
+    policy_rule: str = column("Policy-rule axis.")
+    stance: str = column("Stance axis.")
+    world_state: str = column("World-state axis.")
+    tool_condition: str = column("Tool-condition axis.")
+    history: str = column("History axis.")
+
+
+class ScenarioTable(PlacedTable):
+    """Base of tables of scenarios: each row can be played from itself alone."""
+
+    scenario_id: str = column("Content hash of situation, script and world.", unique=True)
+    task_id: str = column("The situation as a task.")
+    category: str = column("Task category.")
+    prompt: str = column("The customer's first message.")
+    goals: str = column("Tools the customer's requests need.", json=True)
+    script: str = column("What the customer knows and will say.", json=True)
+    world: str = column("Records and scheduled faults the world begins with.", json=True)
+    answer_key: str = column("Expected effects, facts to tell, obligations.", json=True)
+
+
+class StepTable(Table):
+    """Base of tables of tool calls with their results."""
+
+    step: int = column("Position among the calls of its conversation.", ge=0)
+    turn: int = column("Index of the assistant message that made the call.", ge=0)
+    tool: str = column("Tool called.")
+    arguments: str = column("Arguments; null when they were not a JSON object.", json=True, nullable=True)
+    raw_arguments: str = column("Arguments as received when they did not decode.", nullable=True)
+    result: str = column("Text of the tool's answer; null when none was recorded.", nullable=True)
+    status: str = column("`ok`, an error code, or `unknown`.")
+
+
 def schema_name(model: type[Table]) -> str:
     """DuckDB schema of a table: the module its model lives in, one of the five words."""
     return model.__module__.rpartition(".")[2]

@@ -2,27 +2,19 @@
 
 from typing import ClassVar
 
-from while_pipeline.tables.base import Table, column
+from while_pipeline.tables.base import ScenarioTable, Table, column
 
 
-class HeldOut(Table):
+class HeldOut(ScenarioTable):
     """One row is a sealed task with the scenario it is evaluated by."""
 
     task_id: str = column("Task.", unique=True)
-    scenario_id: str = column("Scenario.", unique=True)
-    category: str = column("Task category.")
     fresh: bool = column("Whether no earlier look was taken at this task.")
-    tool: str = column("Tool axis.")
-    policy_rule: str = column("Policy-rule axis.")
-    stance: str = column("Stance axis.")
-    world_state: str = column("World-state axis.")
-    tool_condition: str = column("Tool-condition axis.")
-    history: str = column("History axis.")
-    prompt: str = column("The customer's first message.")
-    goals: str = column("Tools the customer's requests need.", json=True)
-    script: str = column("What the customer knows and will say.", json=True)
-    world: str = column("Records and scheduled faults the world begins with.", json=True)
-    answer_key: str = column("Expected effects, facts to tell, obligations.", json=True)
+
+    class Config:
+        """A task is evaluated by one scenario a day."""
+
+        unique: ClassVar[list[str]] = ["task_id"]
 
 
 class Trials(Table):

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from while_pipeline.tables.base import Table, column
+from while_pipeline.tables.base import PlacedTable, ScenarioTable, StepTable, Table, column
 
 
 class Axes(Table):
@@ -19,41 +19,21 @@ class Axes(Table):
         unique: ClassVar[list[str]] = ["axis", "value"]
 
 
-class CoveragePlan(Table):
+class CoveragePlan(PlacedTable):
     """One row is a situation of the pairwise covering array."""
 
     task_id: str = column("The situation as a task.", unique=True)
     position: int = column("Place in the order of playing.", ge=0)
     planned_before: bool = column("Whether an earlier day already planned it.")
     category: str = column("Task category.")
-    tool: str = column("Tool axis.")
-    policy_rule: str = column("Policy-rule axis.")
-    stance: str = column("Stance axis.")
-    world_state: str = column("World-state axis.")
-    tool_condition: str = column("Tool-condition axis.")
-    history: str = column("History axis.")
 
 
-class Scenarios(Table):
+class Scenarios(ScenarioTable):
     """One row is a situation made concrete: the customer's part, the world's start, the answer key."""
 
-    scenario_id: str = column("Content hash of situation, script and world.", unique=True)
-    task_id: str = column("Task the scenario is of.")
-    category: str = column("Task category.")
     arm: str = column("Search arm that wrote it.")
     batch: int = column("Batch it was written in.", ge=0)
-    tool: str = column("Tool axis.")
-    policy_rule: str = column("Policy-rule axis.")
-    stance: str = column("Stance axis.")
-    world_state: str = column("World-state axis.")
-    tool_condition: str = column("Tool-condition axis.")
-    history: str = column("History axis.")
     spot_id: str = column("Weak spot that asked for it; null when none did.", nullable=True)
-    prompt: str = column("The customer's first message.")
-    goals: str = column("Tools the customer's requests need.", json=True)
-    script: str = column("What the customer knows and will say.", json=True)
-    world: str = column("Records and scheduled faults the world begins with.", json=True)
-    answer_key: str = column("Expected effects, facts to tell, obligations.", json=True)
 
 
 class Search(Table):
@@ -108,17 +88,10 @@ class Probes(Rollouts):
     """One row is sample 0 of a scenario, played while searching to measure what the scenario yields."""
 
 
-class Steps(Table):
+class Steps(StepTable):
     """One row is a tool call of a rollout with its result."""
 
     rollout_id: str = column("Rollout the call is part of.")
-    step: int = column("Position among the rollout's calls.", ge=0)
-    turn: int = column("Index of the assistant message that made the call.", ge=0)
-    tool: str = column("Tool called.")
-    arguments: str = column("Arguments; null when they were not a JSON object.", json=True, nullable=True)
-    raw_arguments: str = column("Arguments as received when they did not decode.", nullable=True)
-    result: str = column("Text of the tool's answer.", nullable=True)
-    status: str = column("`ok`, an error code, or `unknown`.")
 
     class Config:
         """A step is named by its rollout and position."""

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from while_pipeline.tables.base import Table, column
+from while_pipeline.tables.base import PlacedTable, StepTable, Table, column
 
 
 class Agent(Table):
@@ -46,18 +46,11 @@ class Conversations(Table):
     incomplete: str = column("Why the record is known to be partial.", nullable=True)
 
 
-class Steps(Table):
+class Steps(StepTable):
     """One row is a tool call of a real conversation with its result."""
 
     conversation_id: str = column("Conversation the call is part of.")
-    step: int = column("Position among the conversation's calls.", ge=0)
-    turn: int = column("Index of the assistant message that made the call.", ge=0)
     call_id: str = column("Id of the call, unique within its turn only.")
-    tool: str = column("Tool called.")
-    arguments: str = column("Arguments; null when they were not a JSON object.", json=True, nullable=True)
-    raw_arguments: str = column("Arguments as received when they did not decode.", nullable=True)
-    result: str = column("Text of the tool's answer; null when none was recorded.", nullable=True)
-    status: str = column("`ok`, an error code, or `unknown`.")
 
     class Config:
         """A step is named by its conversation and position."""
@@ -74,17 +67,11 @@ class Rejects(Table):
     excerpt: str = column("Its first characters, with personal data replaced.")
 
 
-class Situations(Table):
+class Situations(PlacedTable):
     """One row is a real conversation placed on the six axes and graded by the conduct rules."""
 
     conversation_id: str = column("The conversation.", unique=True)
     category: str = column("Task category: the kind of request.")
-    tool: str = column("Tool axis.")
-    policy_rule: str = column("Policy-rule axis.")
-    stance: str = column("Stance axis.")
-    world_state: str = column("World-state axis.")
-    tool_condition: str = column("Tool-condition axis.")
-    history: str = column("History axis.")
     n_hard: int = column("Hard conduct findings.", ge=0)
     n_style: int = column("Style findings.", ge=0)
     findings: str = column("Rules that found something, with evidence.", json=True)
