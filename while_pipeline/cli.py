@@ -250,9 +250,7 @@ def _why(event: "dg.DagsterEvent") -> str:
     failure = event.step_failure_data
     if failure.user_failure_data and failure.user_failure_data.description:
         return failure.user_failure_data.description
-    error = failure.error
-    while error and error.cause:
-        error = error.cause
+    error = failure.error and (failure.error.cause or failure.error)
     return error.message.strip() if error else event.message or "no reason was given"
 
 

@@ -82,7 +82,7 @@ def test_the_same_seed_gives_the_same_labels_and_another_seed_others(monkeypatch
     assert not one.equals(other)
 
 
-def test_gold_is_the_planted_defects_and_a_silent_judge_leaves_the_verdict_unknown() -> None:
+def test_a_control_is_clean_without_a_planted_defect_and_with_the_right_outcome() -> None:
     made = labels(260)
     planted = {
         defect
@@ -91,7 +91,10 @@ def test_gold_is_the_planted_defects_and_a_silent_judge_leaves_the_verdict_unkno
         if (defect := defect_of(_decision(head, choice)))
     }
     assert made["verdict"].null_count() == made.height
-    assert made.filter(pl.col("gold") != (pl.col("seeded") == "")).is_empty()
+    assert made.filter(pl.col("gold") & (pl.col("seeded") != "")).is_empty()
+    unplanted = made.filter(pl.col("seeded") == "")
+    failed = unplanted.filter(~pl.col("gold"))
+    assert 0 < failed.height < unplanted.height / 4
     assert {d for seeded in made["seeded"] for d in seeded.split(",") if d} <= planted
 
 

@@ -1,6 +1,7 @@
 """Controls: the planted-defect policy plays the same scenarios, so that any judge can be measured.
 
-Its `seeded` field is a gold label nobody had to write; it works for every judge, a model included.
+Its `seeded` field and the answer key are gold labels nobody had to write; they work for every judge, a model
+included.
 """
 
 import math
@@ -56,11 +57,16 @@ def control_labels(
 
 
 def _label(graded: Graded) -> dict[str, object]:
+    """A control is clean when no defect was planted in it and it did what the answer key asks.
+
+    Both are known by construction. A planted defect is none of the judge's guesses, and a policy can fail
+    without one (by giving up on the second try, say).
+    """
     seeded = graded.rollout.seeded
     return {
         "rollout_id": graded.rollout.rollout_id,
         "task_id": graded.rollout.scenario.task_id,
-        "gold": not seeded,
+        "gold": not seeded and graded.outcome.ok is True,
         "verdict": graded.verdict.clean,
         "length": graded.agent_words,
         "seeded": ",".join(seeded),

@@ -178,7 +178,9 @@ def _row(source: str, half: Half, labels: pl.DataFrame, bar: TrustThresholds) ->
 def _length_gap(judged: pl.DataFrame, bar: TrustThresholds) -> _LengthGap | None:
     """Worst gap of the two gold labels; the design and its edge conventions are in `judge_trust`."""
     merit = ["gold", "seeded"]
-    split = judged.with_columns(long=pl.col("length") > pl.col("length").median().over(merit))
+    # Fisher's test takes its labels for independent, and samples of one task are not: one label a task.
+    apart = judged.unique("task_id", keep="first", maintain_order=True)
+    split = apart.with_columns(long=pl.col("length") > pl.col("length").median().over(merit))
     # Without a long answer there is nothing to compare the short ones of that merit with.
     split = split.filter(pl.col("long").any().over(merit))
     gaps = []
