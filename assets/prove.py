@@ -45,12 +45,12 @@ def trials(
 ) -> Stored:
     """Same worlds, same customers, same luck; only the policy differs."""
     day, loaded = context.partition_key, project.load()
-    candidates = warehouse.read(train.Policies, day)
+    candidates, agent, held = warehouse.read_day(day, train.Policies, watch.Agent, prove.HeldOut)
     rows = []
     if candidates.height:
-        serving = weights_from(warehouse.read(watch.Agent, day).row(0, named=True))
+        serving = weights_from(agent.row(0, named=True))
         rows = trial_rows(
-            scenarios_from(warehouse.read(prove.HeldOut, day)),
+            scenarios_from(held),
             {"before": serving, "after": weights_from(candidates.row(0, named=True))},
             loaded.tools,
             loaded.policy_document,
@@ -70,11 +70,12 @@ def trials(
 def delta(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Better only when the interval excludes zero, the sign-flip test agrees and enough tasks changed."""
     day, settings = context.partition_key, project.load().settings.prove
-    played = warehouse.read(prove.Trials, day)
+    with warehouse.connect():
+        played = warehouse.read(prove.Trials, day)
+        earlier = times_looked_at(warehouse.read(prove.Looks, before=day))
     looked = []
     if played.height:
         versions = dict(played.select("arm", "policy_version").unique(maintain_order=True).iter_rows())
-        earlier = times_looked_at(warehouse.read(prove.Looks, before=day))
         tasks = played["task_id"].unique().sort().to_list()
         looked = [look_row(versions["after"], versions["before"], tasks, earlier, settings.level)]
     report = paired_delta(
@@ -104,8 +105,9 @@ def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: 
     """A promoted candidate serves from the next day on. After this the tables are published for readers."""
     day = context.partition_key
     rows = []
-    for row in warehouse.read(train.Policies, day).iter_rows(named=True):
-        promoted, reason = promotable(warehouse.read(prove.Delta, day))
+    candidates, report = warehouse.read_day(day, train.Policies, prove.Delta)
+    for row in candidates.iter_rows(named=True):
+        promoted, reason = promotable(report)
         rows.append(
             {
                 "candidate": row["policy_version"],

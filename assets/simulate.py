@@ -1,7 +1,7 @@
 """Simulate: the plan of situations, the search for those that break the agent, and the rollouts."""
 
 import json
-from itertools import chain
+from itertools import chain, combinations
 
 import dagster as dg
 import polars as pl
@@ -85,7 +85,7 @@ def coverage_plan(
 ) -> Stored:
     """Every pair of values that can meet is in some situation; what earlier days planned is kept."""
     day, loaded = context.partition_key, project.load()
-    earlier = warehouse.read(simulate.CoveragePlan, before=day).filter(pl.col("day") == pl.col("day").max())
+    earlier = warehouse.read_last(simulate.CoveragePlan, before=day)
     cells = [Situation(**{axis: row[axis] for axis in AXES}) for row in earlier.iter_rows(named=True)]
     kept, new, report = plan(grid(loaded), cells)
     rows = plan_rows(kept, new, loaded.tools)
@@ -192,9 +192,9 @@ def every_pair_is_planned(
     """An independent count: no code is shared with what made the plan."""
     space = grid(project.load())
     can_meet = set(pairs(space.axes, space.allowed_pair))
-    missing = []
-    for i, first in enumerate(AXES):
-        for second in AXES[i + 1 :]:
+    missing: list[str] = []
+    with warehouse.connect():
+        for first, second in combinations(AXES, 2):
             found = warehouse.query(
                 f"""SELECT a.value AS first, b.value AS second
                 FROM simulate.axes a, simulate.axes b

@@ -138,14 +138,16 @@ def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project
 def policies(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     """The candidate: the serving policy fitted to the published SFT cut."""
     day = context.partition_key
-    refused = warehouse.read(train.Publication, day).filter(~pl.col("passed"))
+    checks, agents, training, rollouts = warehouse.read_day(
+        day, train.Publication, watch.Agent, train.Sft, simulate.Rollouts
+    )
+    refused = checks.filter(~pl.col("passed"))
     if refused.height:
         row = refused.row(0, named=True)
         raise dg.Failure(
             f"publication refused {row['cut']}: {row['check']}: {row['detail']}", allow_retries=False
         )
-    agent = warehouse.read(watch.Agent, day).row(0, named=True)
-    training = warehouse.read(train.Sft, day)
+    agent = agents.row(0, named=True)
     rows = []
     if agent["weights"] is None:
         context.log.warning(f"a {agent['plays']} agent is not fitted here: the cuts are for its own trainer")
@@ -153,7 +155,7 @@ def policies(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
         context.log.warning("the SFT cut is empty: there is no candidate today")
     else:
         parent = weights_from(agent)
-        fitted = fit_sft(parent, decisions_of(training, warehouse.read(simulate.Rollouts, day)))
+        fitted = fit_sft(parent, decisions_of(training, rollouts))
         rows = [policy_row(parent, fitted, training)]
     made = frame(train.Policies, day, rows)
     figures = {name: made[name][0] for name in ("loss_before", "loss_after", "kl", "n_rows")} if rows else {}

@@ -32,7 +32,10 @@ project_folder = dg.AssetSpec(
 def agent(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """The policy promoted last before the day serves it, so that re-runs give the same tables."""
     day = context.partition_key
-    weights = serving(warehouse.read(prove.Promotion, before=day), warehouse.read(train.Policies, before=day))
+    with warehouse.connect():
+        promotions = warehouse.read(prove.Promotion, before=day)
+        policies = warehouse.read(train.Policies, before=day)
+    weights = serving(promotions, policies)
     row = agent_row(project.load(), weights)
     yield from store(
         day,

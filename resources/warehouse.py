@@ -25,7 +25,7 @@ SCHEMAS = ("watch", "simulate", "grade", "train", "prove", "lineage")
 """The five words, and `lineage` for the views that cross them. All are there in every snapshot."""
 
 LOCK_WAIT_S = 60.0
-"""Writes take seconds at most, so a minute outlasts any run beside this one; past it, somebody forgot a client."""
+"""Writes take seconds at most: a minute outlasts any run beside this one; past it, a client was forgotten."""
 
 _CONFIG = {
     "autoinstall_known_extensions": "false",
@@ -142,6 +142,16 @@ class Warehouse(DuckDBResource):
         """Read one day of several tables."""
         with self.connect():
             return tuple(self.read(model, day) for model in models)
+
+    def read_last(self, model: type[Table], *, before: str) -> pl.DataFrame:
+        """Read the last day that has rows, of those strictly `before` one."""
+        with self.connect() as connection:
+            if not _stored_columns(connection, model):
+                return self.read(model, before=before)
+            last = connection.execute(
+                f"SELECT max(day) FROM {table_name(model)} WHERE day < ?", [before]
+            ).fetchone()
+            return self.read(model, None if last is None else last[0], before=before)
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> pl.DataFrame:
         """Answer one SELECT, with `?` placeholders for `params`."""

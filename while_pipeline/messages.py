@@ -107,6 +107,8 @@ def steps(messages: Sequence[Message]) -> list[Step]:
         while position < len(messages) and messages[position].role != "assistant":
             results += [messages[position]] if messages[position].role == "tool" else []
             position += 1
+        if not calls:
+            continue
         bound = _bind([call for _, call in calls], results)
         for (turn, call), message in zip(calls, bound, strict=True):
             result = None if message is None else message.content or ""

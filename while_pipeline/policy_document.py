@@ -31,6 +31,9 @@ TRIGGER_WORDS = 5
 TRIGGER_MATCH = 0.7
 """Share of a rule's trigger words a sentence must have to put it in play."""
 
+REMEMBERED_TEXTS = 20_000
+"""Bounds memory: a night has more messages than this, but they come in runs."""
+
 _NORMATIVE = re.compile(
     r"\b(must|never|always|should|shall|only|do not|don't|cannot|can't|not allowed|need(?:s)? to|before|"
     r"at most|deny|transfer|escalate|require[sd]?|has to|have to|confirm|verify|ask|tell|inform)\b",
@@ -87,7 +90,12 @@ class PolicyRule(Record):
         Confirmation and verification are put in play by what is done, not by words; an inform rule only by
         a question about rules.
         """
-        return _in_play(self.kind, self.trigger, sentence)
+        asks_rule = asks_about_rules(sentence)
+        if self.kind in (RuleKind.CONFIRM, RuleKind.VERIFY) or (self.kind is RuleKind.INFORM) != asks_rule:
+            return False
+        trigger, said = topic_words(self.trigger), topic_words(sentence)
+        needed = 1.0 if self.kind is RuleKind.INFORM else TRIGGER_MATCH
+        return bool(trigger) and len(trigger & said) / len(trigger) >= needed
 
 
 class PolicyDocument(Record):
@@ -99,6 +107,24 @@ class PolicyDocument(Record):
     def of_kind(self, kind: RuleKind) -> tuple[PolicyRule, ...]:
         """Rules of one kind, in document order."""
         return tuple(rule for rule in self.rules if rule.kind is kind)
+
+    def in_play(self, text: str) -> tuple[PolicyRule, ...]:
+        """Rules that a customer's message puts in play, in document order.
+
+        Remembered by text: the samples of a scenario say the same words again and again.
+        """
+        known = self._known.get(text)
+        if known is None:
+            if len(self._known) >= REMEMBERED_TEXTS:
+                self._known.clear()
+            said = sentences(text)
+            known = tuple(rule for rule in self.rules if any(rule.in_play(sentence) for sentence in said))
+            self._known[text] = known
+        return known
+
+    @cached_property
+    def _known(self) -> dict[str, tuple[PolicyRule, ...]]:
+        return {}
 
     def rule(self, rule_id: str) -> PolicyRule | None:
         """The rule with this id, or None."""
@@ -113,17 +139,6 @@ class PolicyDocument(Record):
     def verifies(self) -> bool:
         """Whether the customer's identity must be known before their account is touched."""
         return bool(self.of_kind(RuleKind.VERIFY))
-
-
-# The samples of a scenario say the same sentences again and again; 100,000 answers are about 20 MB.
-@lru_cache(maxsize=100_000)
-def _in_play(kind: RuleKind, trigger: str, sentence: str) -> bool:
-    asks_rule = asks_about_rules(sentence)
-    if kind in (RuleKind.CONFIRM, RuleKind.VERIFY) or (kind is RuleKind.INFORM) != asks_rule:
-        return False
-    wanted, said = topic_words(trigger), topic_words(sentence)
-    needed = 1.0 if kind is RuleKind.INFORM else TRIGGER_MATCH
-    return bool(wanted) and len(wanted & said) / len(wanted) >= needed
 
 
 def sentences(text: str) -> list[str]:

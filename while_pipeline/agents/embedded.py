@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from while_pipeline.agents import phrases
+from while_pipeline.agents.lexicon import Lexicon
 from while_pipeline.agents.policy import RETRYABLE, Weights
 from while_pipeline.agents.protocol import Reply
 from while_pipeline.agents.view import View
-from while_pipeline.policy_document import RuleKind
+from while_pipeline.policy_document import RuleKind, read_policy_document
 from while_pipeline.records import Decision, Message, Step, ToolCall
 from while_pipeline.tools import Tool, ToolKind, is_identifier, words_of
 
@@ -27,10 +28,22 @@ class EmbeddedAgent:
     def __init__(self, weights: Weights) -> None:
         """Play `weights`."""
         self.weights = weights
+        self._lexicon = Lexicon((), read_policy_document(""))
+        self._tools: Sequence[Tool] = ()
 
     def respond(self, messages: Sequence[Message], tools: Sequence[Tool], seed: int) -> Reply:
-        """Give the next assistant message; see `protocol.Agent`."""
-        return _Turn(View(messages, tools), self.weights, random.Random(seed)).reply()
+        """Give the next assistant message; a leading system message is the policy document.
+
+        See `protocol.Agent`.
+        """
+        has_system = messages[0].role == "system"
+        instructions = (messages[0].content or "") if has_system else ""
+        # Compiled anew only when the agent is another one: episodes of a night share their tools.
+        if tools is not self._tools or instructions != self._lexicon.document.text:
+            self._lexicon = Lexicon(tuple(tools), read_policy_document(instructions))
+            self._tools = tools
+        view = View(messages[1:] if has_system else messages, self._lexicon)
+        return _Turn(view, self.weights, random.Random(seed)).reply()
 
 
 class _Turn:

@@ -4,15 +4,12 @@ Compiled once per agent (tools and policy document); a sentence is read once, ho
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from while_pipeline.policy_document import (
     PolicyDocument,
     PolicyRule,
     asks_about_rules,
-    read_policy_document,
     sentences,
 )
 from while_pipeline.tools import Tool, ToolKind, words_of
@@ -70,7 +67,7 @@ class Lexicon:
         return known
 
     def _compute(self, sentence: str) -> Meaning:
-        rules = tuple(rule for rule in self.document.rules if rule.in_play(sentence))
+        rules = self.document.in_play(sentence)
         return Meaning(None if rules or asks_about_rules(sentence) else self._tool(sentence), rules)
 
     def _tool(self, sentence: str) -> Tool | None:
@@ -84,28 +81,3 @@ class Lexicon:
         own = set(words_of(tool.name))
         others = [t for t, _ in self._words if t.name != tool.name]
         return max(others, key=lambda t: len(own & set(words_of(t.name))), default=tool)
-
-
-def lexicon_of(document_text: str, tools: Sequence[Tool]) -> Lexicon:
-    """The lexicon of an agent, compiled once while its tools live."""
-    return _compiled(document_text, tuple(map(_ByIdentity, tools)))
-
-
-class _ByIdentity:
-    """Makes a tool hashable without hashing its schema; holds it, so that its identity stays its own."""
-
-    __slots__ = ("tool",)
-
-    def __init__(self, tool: Tool) -> None:
-        self.tool = tool
-
-    def __hash__(self) -> int:
-        return id(self.tool)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByIdentity) and self.tool is other.tool
-
-
-@lru_cache(maxsize=16)
-def _compiled(document_text: str, tools: tuple[_ByIdentity, ...]) -> Lexicon:
-    return Lexicon(tuple(held.tool for held in tools), read_policy_document(document_text))

@@ -10,7 +10,7 @@ from typing import Any
 
 from while_pipeline import slots
 from while_pipeline.agents import phrases
-from while_pipeline.agents.lexicon import lexicon_of
+from while_pipeline.agents.lexicon import Lexicon
 from while_pipeline.messages import decode_json, steps
 from while_pipeline.policy_document import PolicyRule, RuleKind
 from while_pipeline.records import Message, Step
@@ -25,16 +25,10 @@ _GENERAL = re.compile(r"what can you help|which requests|what this chat is for",
 class View:
     """One reading of a conversation."""
 
-    def __init__(self, messages: Sequence[Message], tools: Sequence[Tool]) -> None:
-        """Read `messages`; a leading system message is the policy document."""
-        has_system = bool(messages) and messages[0].role == "system"
-        self.lexicon = lexicon_of((messages[0].content or "") if has_system else "", tools)
-        self.document, self.tools, self.by_name = (
-            self.lexicon.document,
-            self.lexicon.tools,
-            self.lexicon.by_name,
-        )
-        self.messages = messages[1:] if has_system else messages
+    def __init__(self, messages: Sequence[Message], lexicon: Lexicon) -> None:
+        """Read `messages`, without their system message, in the words of `lexicon`."""
+        self.lexicon, self.messages = lexicon, messages
+        self.document, self.tools, self.by_name = lexicon.document, lexicon.tools, lexicon.by_name
         self.last = self.messages[-1]
         self.user_texts = [m.content or "" for m in self.messages if m.role == "user"]
         self.agent_texts = [m.content for m in self.messages if m.role == "assistant" and m.content]

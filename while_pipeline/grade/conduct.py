@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from while_pipeline.agents.policy import RETRYABLE
 from while_pipeline.grade.grounding import Known, grounded, leaves, plain
 from while_pipeline.ids import canonical_json
-from while_pipeline.policy_document import RuleKind, sentences, topic_words
+from while_pipeline.policy_document import RuleKind, topic_words
 from while_pipeline.records import Finding, Severity, Step
 from while_pipeline.tools import ToolKind, is_identifier, words_of
 from while_pipeline.transcript import (
@@ -224,11 +224,10 @@ def missed_handoff(t: Transcript) -> Found:
 
 def _asks(t: Transcript, kind: RuleKind) -> Found:
     """(index of the customer's message, rule text) where a rule of `kind` is put in play."""
-    rules = t.document.of_kind(kind)
     for i, message in enumerate(t.messages):
-        if message.role == "user" and rules:
-            spoken_lines = sentences(message.content or "")
-            yield from ((i, rule.text) for rule in rules if any(rule.in_play(line) for line in spoken_lines))
+        if message.role == "user":
+            in_play = t.document.in_play(message.content or "")
+            yield from ((i, rule.text) for rule in in_play if rule.kind is kind)
 
 
 def invented_identifier(t: Transcript) -> Found:

@@ -3,7 +3,7 @@
 import re
 
 from while_pipeline.constants import EXPLAIN_MATCH
-from while_pipeline.policy_document import PolicyRule, RuleKind, sentences, topic_words
+from while_pipeline.policy_document import PolicyRule, RuleKind, topic_words
 from while_pipeline.records import Record
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.transcript import ADMITS, ALREADY, NOT_FOUND, REFUSES, Transcript
@@ -72,6 +72,6 @@ def _reply_to_rule(t: Transcript, rule: PolicyRule) -> str:
     """What the agent answered where the rule was put in play; nothing when it never was."""
     assert rule.kind is RuleKind.NEVER
     for i, message in enumerate(t.messages):
-        if message.role == "user" and any(rule.in_play(line) for line in sentences(message.content or "")):
+        if message.role == "user" and rule in t.document.in_play(message.content or ""):
             return t.reply_after(i)
     return ""

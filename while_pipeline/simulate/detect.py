@@ -6,7 +6,7 @@ Coverage counts these, not labels: a value that left no mark in the conversation
 import re
 
 from while_pipeline.ids import content_id
-from while_pipeline.policy_document import RuleKind, sentences
+from while_pipeline.policy_document import RuleKind
 from while_pipeline.records import Situation, Step
 from while_pipeline.simulate import wording
 from while_pipeline.simulate.axes import AXES, NONE, SEVERAL, TOOL_CONDITIONS
@@ -99,12 +99,13 @@ def _kind(t: Transcript, step: Step) -> ToolKind | None:
 
 def _rules(t: Transcript) -> list[str]:
     """Rules in play, in document order: by the customer's words, or by what a call touches."""
-    lines = [line for m in t.messages if m.role == "user" for line in sentences(m.content or "")]
+    said = [m.content or "" for m in t.messages if m.role == "user"]
     touched = [t.tools[step.call.name] for step in t.steps if step.call.name in t.tools]
     writes = any(tool.writes for tool in touched)
-    account = writes or any(tool.identifiers for tool in touched) or any(IDENTIFIES.search(x) for x in lines)
+    account = writes or any(tool.identifiers for tool in touched) or any(map(IDENTIFIES.search, said))
     in_play = {RuleKind.CONFIRM: writes, RuleKind.VERIFY: account}
-    spoken_of = [r for r in t.document.rules if r.kind not in in_play and any(r.in_play(x) for x in lines)]
+    words = {rule.rule_id for text in said for rule in t.document.in_play(text)}
+    spoken_of = [rule for rule in t.document.rules if rule.rule_id in words]
     done = [r for r in t.document.rules if in_play.get(r.kind)]
     return [rule.rule_id for rule in (*spoken_of, *done)]
 

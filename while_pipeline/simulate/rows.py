@@ -1,6 +1,7 @@
 """Scenarios and rollouts as table rows and back. A scenario can be played from its row alone."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from while_pipeline.simulate.world import WorldStart
 from while_pipeline.transcript import Transcript
 
 Row = dict[str, Any]
+
+_DIGIT = re.compile(r"\d")
+_MARK = re.compile(r"[^\w\s]|_")
 
 
 def scenario_row(scenario: Scenario) -> Row:
@@ -77,8 +81,8 @@ def rollout_row(rollout: Rollout, transcript: Transcript) -> Row:
         "n_turns": sum(m.role == "assistant" for m in rollout.messages),
         "n_tool_calls": len(transcript.steps),
         "n_words": transcript.agent_words,
-        "n_digits": sum(c.isdigit() for c in text),
-        "n_marks": sum(not (c.isalnum() or c.isspace()) for c in text),
+        "n_digits": len(_DIGIT.findall(text)),
+        "n_marks": len(_MARK.findall(text)),
         "logprob": rollout.logprob,
         "finish_reason": rollout.finish_reason,
         "input_tokens": rollout.usage.input_tokens,
