@@ -15,10 +15,10 @@ unexport PYTHONDONTWRITEBYTECODE
 export UV_LINK_MODE := copy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock ui clean distclean
+.PHONY: help setup demo third-day test lint format lock ui clean distclean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Install everything into .venv, at the locked versions
 
@@ -32,8 +32,11 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 	@echo 'Ready in .venv'
 
-demo: setup ## Two days of example traffic, a promotion, the day after it, and the report
+demo: setup ## Two days of example traffic, each proving a better policy, and the report
 	$(BIN)/while-pipeline run --days 2026-03-02:2026-03-03
+	$(BIN)/while-pipeline report
+
+third-day: setup ## After the demo: the promoted policy makes a day of traffic, and the loop goes on
 	$(BIN)/python examples/telecom/make_traffic.py --day 2026-03-04 --policy promoted
 	$(BIN)/while-pipeline run --day 2026-03-04
 	$(BIN)/while-pipeline report

@@ -44,16 +44,16 @@ BASE = base_weights()
 _write = cache(ScenarioWriter.write)
 
 
-def cell(tool: str = NONE, **values: str) -> Situation:
+def ordinary(tool: str = NONE, **values: str) -> Situation:
     """A situation that is ordinary on every axis but those named; no rule is in play."""
-    ordinary = {
+    others = {
         "policy_rule": NONE,
         "stance": "ordinary",
         "world_state": "exists",
         "tool_condition": "success",
         "history": "fresh",
     }
-    return Situation(tool=tool, **(ordinary | values))
+    return Situation(tool=tool, **(others | values))
 
 
 @cache
@@ -78,20 +78,18 @@ def scenarios(count: int, seed: int = 5, writer: ScenarioWriter = WRITER) -> lis
 def rollouts(
     agent: Agent | AsyncAgent,
     of: Iterable[Scenario],
-    samples: int = 1,
+    samples: range = range(1),
     writer: ScenarioWriter = WRITER,
 ) -> list[Rollout]:
-    """Rollouts 0 to `samples` - 1 of each scenario in turn, with the tools and policy document of `writer`."""
-    played = play(
-        of, agent, writer.tools, writer.document, samples=range(samples), seed=1, policy_version="p"
-    )
+    """Those samples of each scenario in turn, played with the tools and policy document of `writer`."""
+    played = play(of, agent, writer.tools, writer.document, samples=samples, seed=1, policy_version="p")
     return list(played)
 
 
 @cache
 def played(count: int, samples: int = 1, seed: int = 5) -> tuple[Rollout, ...]:
-    """The base policy's rollouts of the first `count` scenarios of `seed`."""
-    return tuple(rollouts(EmbeddedAgent(BASE), scenarios(count, seed), samples))
+    """The base policy's first `samples` rollouts of each of the first `count` scenarios of `seed`."""
+    return tuple(rollouts(EmbeddedAgent(BASE), scenarios(count, seed), range(samples)))
 
 
 def transcript(rollout: Rollout) -> Transcript:

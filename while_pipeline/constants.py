@@ -60,8 +60,8 @@ STYLE_ONLY_REWARD: Final = 0.5
 """Right outcome, spoilt only in style: better than a failure, not an example to train on."""
 EXPLAIN_MATCH: Final = 0.6
 """Share of a rule's content words a reply must have to count as telling the rule."""
-TRUST_CONTROLS: Final = 240
-"""Rollouts of the planted-defect policy that measure the judge: a Wilson interval of about +-4 points."""
+TRUST_CONTROLS: Final = 160
+"""Rollouts of the planted-defect policy that measure the judge: at .95, +-4 points."""
 
 # -- training ---------------------------------------------------------------------------------------------
 

@@ -1,37 +1,19 @@
-import random
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import polars as pl
 import pytest
 
+from tests.example import DOCUMENT, TOOLS, scenarios
 from while_pipeline.agents.policy import HEADS, defect_of
 from while_pipeline.constants import TRUST_CONTROLS
 from while_pipeline.grade import controls
 from while_pipeline.grade.controls import LABELS, control_labels
 from while_pipeline.grade.judge import Case, RulesJudge, Verdict
 from while_pipeline.grade.trust import judge_trust
-from while_pipeline.project import load_project
 from while_pipeline.records import Decision
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-
-
-def _scenarios(count: int) -> list[Scenario]:
-    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(11), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            made.append(writer.write(situation(row), len(made)))
-    return made
-
-
-SCENARIOS = _scenarios(260)
+SCENARIOS = scenarios(260, seed=11)
 
 
 class Silent:

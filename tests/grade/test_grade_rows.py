@@ -1,11 +1,7 @@
-import random
-from pathlib import Path
-
 import polars as pl
 
-from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
-from while_pipeline.grade.grader import Graded, grade, transcript_of
+from tests.example import DAY, DOCUMENT, TOOLS, played, transcript
+from while_pipeline.grade.grader import grade
 from while_pipeline.grade.hack_scan import hack_scan
 from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.grade.rows import (
@@ -17,41 +13,20 @@ from while_pipeline.grade.rows import (
     hack_rows,
     scanned,
 )
-from while_pipeline.project import load_project
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rows import rollout_row
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 from while_pipeline.tables import grade as tables
 from while_pipeline.tables import simulate
 from while_pipeline.tables.base import frame
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-BY_NAME = {tool.name: tool for tool in TOOLS}
-DAY = "2026-03-02"
 JUDGE = RulesJudge()
-
-
-def _graded(count: int) -> list[Graded]:
-    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(5), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            made.append(writer.write(situation(row), len(made)))
-    agent = EmbeddedAgent(base_weights())
-    played = list(play(made, agent, TOOLS, DOCUMENT, samples=range(4), seed=1, policy_version="p"))
-    lost = played[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
-    return grade([lost, *played[1:]], TOOLS, DOCUMENT, JUDGE)
-
-
-GRADED = _graded(30)
+PLAYED = played(30, samples=4)
+LOST = PLAYED[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
+GRADED = grade([LOST, *PLAYED[1:]], TOOLS, DOCUMENT, JUDGE)
 GRADES = frame(tables.Grades, DAY, [grade_row(one, JUDGE) for one in GRADED])
 ROLLOUTS = frame(
     simulate.Rollouts,
     DAY,
-    [rollout_row(one.rollout, transcript_of(one.rollout, BY_NAME, DOCUMENT)) for one in GRADED],
+    [rollout_row(one.rollout, transcript(one.rollout)) for one in GRADED],
 )
 
 

@@ -1,44 +1,16 @@
-import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
+from tests.example import DOCUMENT, TOOLS, played, transcript
 from while_pipeline.constants import STYLE_ONLY_REWARD
 from while_pipeline.grade.conduct import findings
-from while_pipeline.grade.grader import Graded, grade, transcript_of
+from while_pipeline.grade.grader import Graded, grade
 from while_pipeline.grade.judge import RulesJudge, Verdict
 from while_pipeline.grade.outcome import Outcome
-from while_pipeline.project import load_project
 from while_pipeline.records import Finding, Severity
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.drive import play
-from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-
-
-def _scenarios(count: int) -> list[Scenario]:
-    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(11), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            made.append(writer.write(situation(row), len(made)))
-    return made
-
-
-def _play(count: int, samples: int) -> list[Rollout]:
-    agent = EmbeddedAgent(base_weights())
-    scenarios = _scenarios(count)
-    return list(play(scenarios, agent, TOOLS, DOCUMENT, samples=range(samples), seed=1, policy_version="p"))
-
-
-PLAYED = _play(60, 2)
+PLAYED = list(played(60, samples=2))
 GRADED = grade(PLAYED, TOOLS, DOCUMENT, RulesJudge())
 
 
@@ -96,8 +68,7 @@ def test_grades_come_in_the_order_of_the_rollouts_with_the_agents_words() -> Non
 
 
 def test_findings_known_before_are_used_as_they_are_and_none_means_none() -> None:
-    by_name = {tool.name: tool for tool in TOOLS}
-    known = {r.rollout_id: findings(transcript_of(r, by_name, DOCUMENT)) for r in PLAYED}
+    known = {r.rollout_id: findings(transcript(r)) for r in PLAYED}
     assert grade(PLAYED, TOOLS, DOCUMENT, RulesJudge(), known) == GRADED
     assert all(one.findings == () for one in grade(PLAYED, TOOLS, DOCUMENT, RulesJudge(), {}))
 

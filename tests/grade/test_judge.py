@@ -1,47 +1,25 @@
 import json
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.endpoint_server import Answer, EndpointServer, Script
-from while_pipeline.agents.embedded import EmbeddedAgent
+from tests.example import DOCUMENT, TOOLS, played, transcript
 from while_pipeline.agents.endpoint import EndpointSettings
-from while_pipeline.agents.policy import base_weights
-from while_pipeline.grade.grader import grade, transcript_of
+from while_pipeline.grade.grader import grade
 from while_pipeline.grade.judge import DEFAULT_RUBRIC, Case, ModelJudge, RulesJudge, Verdict
 from while_pipeline.grade.outcome import Outcome
-from while_pipeline.project import load_project
 from while_pipeline.records import Finding
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-BY_NAME = {tool.name: tool for tool in TOOLS}
-
-
-def _play(count: int) -> list[Rollout]:
-    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(5), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            made.append(writer.write(situation(row), len(made)))
-    agent = EmbeddedAgent(base_weights())
-    return list(play(made, agent, TOOLS, DOCUMENT, samples=range(1), seed=1, policy_version="p"))
-
-
-PLAYED = _play(6)
+PLAYED = list(played(6))
 LOST = PLAYED[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
 
 
 def case(ok: bool | None, *rules: str) -> Case:
     found = tuple(Finding(rule=r, severity="style", message_index=0, evidence="x") for r in rules)
-    return Case(transcript_of(PLAYED[0], BY_NAME, DOCUMENT), found, Outcome(ok=ok, reason="why"))
+    return Case(transcript(PLAYED[0]), found, Outcome(ok=ok, reason="why"))
 
 
 # -- the rules as the judge -------------------------------------------------------------------------------
@@ -85,7 +63,7 @@ def test_the_judge_reads_transcript_policy_document_and_rubric(tmp_path: Path) -
     system, user = (message["content"] for message in server.asked[0].body["messages"])
     assert DOCUMENT.text in system
     assert "Be polite." in system
-    assert transcript_of(PLAYED[0], BY_NAME, DOCUMENT).text() in user
+    assert transcript(PLAYED[0]).text() in user
 
 
 def test_verdicts_come_in_the_order_of_the_rollouts_whatever_order_they_were_answered_in(

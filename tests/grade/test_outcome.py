@@ -1,40 +1,18 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.example import BASE, DOCUMENT, TOOLS, WRITER, ordinary, rollouts, transcript
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
-from while_pipeline.grade.grader import transcript_of
 from while_pipeline.grade.outcome import Outcome, outcome
 from while_pipeline.policy_document import RuleKind
-from while_pipeline.project import load_project
-from while_pipeline.records import Message, Situation, ToolCall
-from while_pipeline.simulate.drive import play
+from while_pipeline.records import Message, ToolCall
 from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.simulate.scenario import AnswerKey, ScenarioWriter
+from while_pipeline.simulate.scenario import AnswerKey
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-BY_NAME = {tool.name: tool for tool in TOOLS}
-CELL = Situation(
-    tool="none",
-    policy_rule="none",
-    stance="ordinary",
-    world_state="exists",
-    tool_condition="success",
-    history="fresh",
-)
-(PLAYED,) = play(
-    [ScenarioWriter(TOOLS, DOCUMENT).write(CELL, 1)],
-    EmbeddedAgent(base_weights()),
-    TOOLS,
-    DOCUMENT,
-    samples=range(1),
-    seed=1,
-    policy_version="p",
-)
+CELL = ordinary()
+(PLAYED,) = rollouts(EmbeddedAgent(BASE), [WRITER.write(CELL, 1)])
 
 
 def rollout(
@@ -64,7 +42,7 @@ def rollout(
 
 
 def held(one: Rollout) -> Outcome:
-    return outcome(one, transcript_of(one, BY_NAME, DOCUMENT))
+    return outcome(one, transcript(one))
 
 
 def test_what_the_key_asks_and_nothing_else_is_right() -> None:

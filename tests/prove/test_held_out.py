@@ -1,19 +1,12 @@
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
+from tests.example import DAY, GRID, SEED, TOOLS, WRITER, planned
 from while_pipeline.policy_document import read_policy_document
-from while_pipeline.project import load_project
 from while_pipeline.prove.held_out import draw_held_out
 from while_pipeline.simulate.axes import NONE, grid_of, is_held_out, row_of, task_id
-from while_pipeline.simulate.plan import plan
 from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 from while_pipeline.tools import Tool
-
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-SEED, DAY = 7, "2026-03-02"
-GRID = grid_of(PROJECT.tools, PROJECT.policy_document, SEED)
-WRITER = ScenarioWriter(PROJECT.tools, PROJECT.policy_document)
 
 
 @cache
@@ -34,7 +27,7 @@ def test_every_task_is_sealed_possible_and_drawn_once() -> None:
 
 
 def test_no_task_is_one_that_is_planned_for_training() -> None:
-    assert not _ids(_drawn()) & {task_id(cell) for cell in plan(GRID, [])[1]}
+    assert not _ids(_drawn()) & set(map(task_id, planned()))
 
 
 def test_categories_have_the_same_number_of_tasks_and_tools_share_their_categorys() -> None:
@@ -43,7 +36,7 @@ def test_categories_have_the_same_number_of_tasks_and_tools_share_their_category
     assert set(by_category.values()) == {10}
     by_tool = Counter(s.situation.tool for s in _drawn())
     assert set(by_tool) == set(GRID.axes["tool"])
-    reads = [by_tool[t.name] for t in PROJECT.tools if t.kind == "read"]
+    reads = [by_tool[t.name] for t in TOOLS if t.kind == "read"]
     assert max(reads) - min(reads) <= 1
 
 

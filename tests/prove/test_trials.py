@@ -1,29 +1,21 @@
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from while_pipeline.agents.policy import BIAS, HEADS, Weights, base_weights
+from tests.example import BASE, DAY, DOCUMENT, GRID, SEED, TOOLS, WRITER
+from while_pipeline.agents.policy import BIAS, HEADS, Weights
 from while_pipeline.constants import MIN_CHANGED_TASKS
 from while_pipeline.grade.judge import RulesJudge
-from while_pipeline.project import load_project
 from while_pipeline.prove.delta import paired_delta
 from while_pipeline.prove.held_out import draw_held_out
 from while_pipeline.prove.trials import CUSTOMER, trial_rows
-from while_pipeline.simulate.axes import grid_of
-from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.tables import prove
 from while_pipeline.tables.base import frame
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-TASKS = draw_held_out(
-    grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT), tasks=24, seed=7, day="2026-03-02"
-)
+TASKS = draw_held_out(GRID, WRITER, tasks=24, seed=SEED, day=DAY)
 K = 3
-BASE = base_weights()
 
 
 def _always(head: str, choice: str) -> Weights:
@@ -55,7 +47,7 @@ def test_every_arm_plays_every_task_k_times_and_the_rows_fit_their_table() -> No
     assert len(rows) == 2 * 24 * K
     attempts = {(task.task_id, sample) for task in TASKS for sample in range(K)}
     assert set(_by_attempt(rows, "before")) == set(_by_attempt(rows, "after")) == attempts
-    assert frame(prove.Trials, "2026-03-02", rows).height == len(rows)
+    assert frame(prove.Trials, DAY, rows).height == len(rows)
 
 
 def test_identical_policies_give_identical_arms_and_no_difference_at_all() -> None:
@@ -67,7 +59,7 @@ def test_identical_policies_give_identical_arms_and_no_difference_at_all() -> No
     assert before == after
     assert 0 < sum(row["passed"] for row in before) < len(before)
     report = paired_delta(
-        frame(prove.Trials, "2026-03-02", rows),
+        frame(prove.Trials, DAY, rows),
         level=0.95,
         min_changed=MIN_CHANGED_TASKS,
         min_effect=0.0,

@@ -2,25 +2,19 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from tests.example import GRID, SEED, WRITER, planned
 from while_pipeline.constants import EXPLORATION_FLOOR
-from while_pipeline.project import load_project
 from while_pipeline.records import Arm, Situation, Usage
 from while_pipeline.simulate.arms import Choice, Chooser, Spot
-from while_pipeline.simulate.axes import AXES, NONE, Grid, grid_of, is_held_out, row_of, situation, task_id
+from while_pipeline.simulate.axes import AXES, NONE, Grid, is_held_out, row_of, situation, task_id
 from while_pipeline.simulate.plan import plan
 from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.simulate.search import ARMS, Probed
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-SEED = 7
-GRID = grid_of(PROJECT.tools, PROJECT.policy_document, SEED)
-WRITER = ScenarioWriter(PROJECT.tools, PROJECT.policy_document)
-PLAN = plan(GRID, [])[1]
+PLAN = planned()
 SPOTS = (
     Spot("a", "pay_bill", "timeout", "hurried", 0.75),
     Spot("b", NONE, "success", "adversarial", 0.25),

@@ -1,11 +1,10 @@
 import itertools
 import random
-from pathlib import Path
 
 import pytest
 
+from tests.example import GRID, TOOLS
 from while_pipeline.policy_document import RuleKind, read_policy_document
-from while_pipeline.project import load_project
 from while_pipeline.simulate.axes import (
     AXES,
     NONE,
@@ -19,8 +18,6 @@ from while_pipeline.simulate.axes import (
 )
 from while_pipeline.tools import Tool, ToolKind
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-GRID = grid_of(PROJECT.tools, PROJECT.policy_document, 7)
 ORDINARY = dict.fromkeys(AXES, NONE) | {
     "stance": "ordinary",
     "world_state": "exists",
@@ -46,7 +43,7 @@ def test_the_examples_axes_have_these_sizes() -> None:
 
 
 def test_handing_over_is_asked_of_the_agent_by_rules_and_is_no_request() -> None:
-    transfers = {tool.name for tool in PROJECT.tools if tool.kind is ToolKind.TRANSFER}
+    transfers = {tool.name for tool in TOOLS if tool.kind is ToolKind.TRANSFER}
     assert transfers
     assert not transfers & set(GRID.axes["tool"])
 
@@ -83,7 +80,7 @@ def test_a_row_is_allowed_when_all_its_pairs_are_in_either_order() -> None:
 def test_rules_beyond_the_grid_are_counted_and_those_put_in_play_by_words_stay() -> None:
     informs = [f"- Customers should know fact number {i} of the house." for i in range(20)]
     document = read_policy_document("\n".join([*informs, "- Never tell the customer the code of the door."]))
-    grid = grid_of(PROJECT.tools, document, 7)
+    grid = grid_of(TOOLS, document, 7)
     assert (len(grid.axes["policy_rule"]), grid.rules_beyond) == (16, 5)
     assert document.of_kind(RuleKind.NEVER)[0].rule_id in grid.axes["policy_rule"]
 
@@ -125,4 +122,4 @@ def test_a_situation_and_its_row_are_the_same_and_every_axis_decides_the_task() 
 )
 def test_a_tasks_category_is_what_kind_of_request_it_is(tool: str, named: str) -> None:
     cell = situation([(ORDINARY | {"tool": tool})[axis] for axis in AXES])
-    assert category(cell, {t.name: t for t in PROJECT.tools}) == named
+    assert category(cell, {t.name: t for t in TOOLS}) == named

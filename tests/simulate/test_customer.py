@@ -1,21 +1,18 @@
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.example import DOCUMENT, GRID, WRITER, ordinary
 from while_pipeline.policy_document import RuleKind
-from while_pipeline.project import load_project
-from while_pipeline.records import Message, Situation
-from while_pipeline.simulate.axes import grid_of, situation
+from while_pipeline.records import Message
+from while_pipeline.simulate.axes import situation
 from while_pipeline.simulate.customer import NOTHING_MORE, CustomerTurn, respond
-from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.simulate.script import Script
 from while_pipeline.simulate.values import Persona
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
 PERSON = Persona(
     full_name="Ada Fox",
     date_of_birth="1980-02-03",
@@ -23,14 +20,7 @@ PERSON = Persona(
     phone_number="555-010-0000",
     postcode="10000",
 )
-CHANGE = Situation(
-    tool="change_plan",
-    policy_rule="none",
-    stance="ordinary",
-    world_state="exists",
-    tool_condition="success",
-    history="fresh",
-)
+CHANGE = ordinary("change_plan")
 
 
 def _script(**changes: Any) -> Script:
@@ -143,13 +133,12 @@ def test_the_customer_never_utters_a_fact_of_the_answer_key_and_always_comes_to_
     seed: int, talk: list[str]
 ) -> None:
     rng = random.Random(seed)
-    grid = grid_of(PROJECT.tools, PROJECT.policy_document, 7)
-    row = [rng.choice(values) for values in grid.axes.values()]
-    if not grid.allowed(row):
+    row = [rng.choice(values) for values in GRID.axes.values()]
+    if not GRID.allowed(row):
         return
-    scenario = ScenarioWriter(PROJECT.tools, PROJECT.policy_document).write(situation(row), seed)
+    scenario = WRITER.write(situation(row), seed)
     script = scenario.script
-    rules = [rule.text for kind in RuleKind for rule in PROJECT.policy_document.of_kind(kind)]
+    rules = [rule.text for kind in RuleKind for rule in DOCUMENT.of_kind(kind)]
     # An id the customer was given may be the fact too; a status is a common word and is met as a phrase.
     secret = {fact for fact in scenario.key.facts if fact not in map(str, script.slots.values())}
     secret = {fact if "-" in fact else f"status is {fact}" for fact in secret} | set(rules)
@@ -166,7 +155,7 @@ def test_the_customer_never_utters_a_fact_of_the_answer_key_and_always_comes_to_
 
 
 def test_the_customers_turn_depends_on_nothing_but_the_script_and_the_conversation() -> None:
-    script = ScenarioWriter(PROJECT.tools, PROJECT.policy_document).write(CHANGE, 1).script
+    script = WRITER.write(CHANGE, 1).script
     messages = [Message(role="user", content=script.opening), Message(role="assistant", content="Your plan?")]
     assert respond(script, messages) == respond(
         Script.model_validate_json(script.model_dump_json()), list(messages)

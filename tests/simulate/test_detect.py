@@ -1,15 +1,13 @@
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.example import BY_NAME, DOCUMENT, RULE, TOOLS, WRITER, ordinary, rollouts, transcript
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.policy import BIAS, HEADS, Weights
-from while_pipeline.grade.grader import transcript_of
 from while_pipeline.policy_document import RuleKind
-from while_pipeline.project import load_project
 from while_pipeline.records import Message, Situation, ToolCall
 from while_pipeline.simulate.axes import (
     AXES,
@@ -21,15 +19,7 @@ from while_pipeline.simulate.axes import (
     WORLD_STATES,
 )
 from while_pipeline.simulate.detect import Observed, observe, place, realised, signature
-from while_pipeline.simulate.drive import play
-from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.transcript import Transcript
-
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-BY_NAME = {tool.name: tool for tool in TOOLS}
-WRITER = ScenarioWriter(TOOLS, DOCUMENT)
-RULE = {kind: DOCUMENT.of_kind(kind)[0].rule_id for kind in RuleKind}
 
 SOUND = {
     "tool": "match", "argument": "ask", "verify": "verify", "confirm": "confirm", "fault": "retry",
@@ -47,25 +37,16 @@ SOUND_AGENT = EmbeddedAgent(
 
 
 def _cell(tool: str = "get_bill", **values: str) -> Situation:
-    ordinary = {
-        "policy_rule": RULE[RuleKind.VERIFY],
-        "stance": "ordinary",
-        "world_state": "exists",
-        "tool_condition": "success",
-        "history": "fresh",
-    }
-    return Situation(tool=tool, **(ordinary | values))
+    """An ordinary situation in which the agent must know whom it talks to."""
+    return ordinary(tool, **({"policy_rule": RULE[RuleKind.VERIFY]} | values))
 
 
 @cache
 def _observed(cell: Situation, seed: int = 1) -> Observed:
     """What a sound policy's rollout of a situation shows."""
-    (rollout,) = play(
-        [WRITER.write(cell, seed)], SOUND_AGENT, TOOLS, DOCUMENT,
-        samples=range(1), seed=5, policy_version="sound",
-    )  # fmt: skip
+    (rollout,) = rollouts(SOUND_AGENT, [WRITER.write(cell, seed)])
     assert rollout.seeded == ()
-    return observe(transcript_of(rollout, BY_NAME, DOCUMENT))
+    return observe(transcript(rollout))
 
 
 def _talk(*said: Message | str) -> Transcript:

@@ -4,38 +4,28 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from tests.example import BASE, DAY, DOCUMENT, GRID, ROOT, SEED, TOOLS, WRITER, planned
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
 from while_pipeline.grade.grader import grade
 from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.ids import canonical_json
-from while_pipeline.project import load_project
 from while_pipeline.simulate.arms import Chooser, Spot
-from while_pipeline.simulate.axes import AXES, grid_of, is_held_out
+from while_pipeline.simulate.axes import AXES, is_held_out
 from while_pipeline.simulate.night import Night, scenario_rows, search_rows
-from while_pipeline.simulate.plan import plan
-from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.simulate.search import ARMS, SearchResult
 from while_pipeline.tables import simulate
 from while_pipeline.tables.base import frame
 
-ROOT = Path(__file__).parents[2]
-PROJECT = load_project(ROOT / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-SEED, DAY = 7, "2026-03-02"
-WEIGHTS = base_weights()
-
 
 def _night(seed: int = 5) -> Night:
-    return Night(EmbeddedAgent(WEIGHTS), TOOLS, DOCUMENT, policy_version=WEIGHTS.version, seed=seed)
+    return Night(EmbeddedAgent(BASE), TOOLS, DOCUMENT, policy_version=BASE.version, seed=seed)
 
 
 @cache
 def _found(seed: int = 5, budget: int = 60) -> SearchResult:
-    grid = grid_of(TOOLS, DOCUMENT, SEED)
     spots = [Spot("spot", "pay_bill", "timeout", "hurried", 1.0)]
-    chooser = Chooser(grid, plan(grid, [])[1], spots, seed)
-    return _night(seed).search(chooser, ScenarioWriter(TOOLS, DOCUMENT), budget=budget, batch_size=20)
+    chooser = Chooser(GRID, planned(), spots, seed)
+    return _night(seed).search(chooser, WRITER, budget=budget, batch_size=20)
 
 
 def test_probes_are_sample_zero_of_their_scenarios_as_playing_them_gives() -> None:

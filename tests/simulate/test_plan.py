@@ -1,12 +1,11 @@
 from dataclasses import replace
-from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
 
+from tests.example import DAY, DOCUMENT, GRID, SEED, TOOLS
 from while_pipeline.policy_document import RuleKind, read_policy_document
-from while_pipeline.project import load_project
 from while_pipeline.records import Situation
 from while_pipeline.simulate.axes import AXES, NONE, SEVERAL, grid_of, is_held_out, task_id
 from while_pipeline.simulate.plan import axes_rows, plan, plan_rows
@@ -14,12 +13,7 @@ from while_pipeline.tables import simulate
 from while_pipeline.tables.base import frame
 from while_pipeline.tools import parse_tools
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-SEED = 7
-GRID = grid_of(TOOLS, DOCUMENT, SEED)
 KEPT, NEW, REPORT = plan(GRID, [])
-DAY = "2026-03-02"
 NAMES_NO_RECORD = {"find_customer", "list_network_outages", NONE, SEVERAL}
 
 

@@ -1,56 +1,36 @@
 import hashlib
-import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
+from tests.example import BASE, DOCUMENT, ROOT, TOOLS, played, rollouts, scenarios
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights, defect_of
+from while_pipeline.agents.policy import defect_of
 from while_pipeline.agents.protocol import AgentError, Reply
 from while_pipeline.constants import MAX_AGENT_TURNS
 from while_pipeline.messages import messages_json
-from while_pipeline.project import load_project
 from while_pipeline.records import Message, ToolCall, Usage
-from while_pipeline.simulate.axes import grid_of, situation
 from while_pipeline.simulate.drive import HOPELESS, AgentDown, play
 from while_pipeline.simulate.rollout import AskAgent, AskCustomer, Rollout, episode, system_message
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
+from while_pipeline.simulate.scenario import Scenario
 from while_pipeline.simulate.world import World
 from while_pipeline.tools import Tool
 
-ROOT = Path(__file__).parents[2]
-PROJECT = load_project(ROOT / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
+SCENARIOS = scenarios(40)
+PLAYED = list(played(40, samples=2))
 
 
-def _scenarios(count: int) -> list[Scenario]:
-    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(11), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            made.append(writer.write(situation(row), len(made)))
-    return made
-
-
-SCENARIOS = _scenarios(40)
-
-
-def _play(
-    agent: object, scenarios: Sequence[Scenario] = SCENARIOS, samples: range = range(2)
-) -> list[Rollout]:
-    played = play(scenarios, agent, TOOLS, DOCUMENT, samples=samples, seed=1, policy_version="p")  # type: ignore[arg-type]
-    return list(played)
+def _play(agent: object, of: Sequence[Scenario] = SCENARIOS, samples: range = range(2)) -> list[Rollout]:
+    return rollouts(agent, of, samples)  # type: ignore[arg-type]
 
 
 class AsyncEmbedded:
     """The embedded agent behind a wait."""
 
     def __init__(self) -> None:
-        self.inner = EmbeddedAgent(base_weights())
+        self.inner = EmbeddedAgent(BASE)
         self.closed = 0
 
     async def respond(self, messages: Sequence[Message], tools: Sequence[Tool], seed: int) -> Reply:
@@ -76,7 +56,7 @@ class FailsOn:
     """The embedded agent, failing on chosen calls."""
 
     def __init__(self, *calls: int) -> None:
-        self.inner, self.calls, self.made = EmbeddedAgent(base_weights()), calls, 0
+        self.inner, self.calls, self.made = EmbeddedAgent(BASE), calls, 0
 
     def respond(self, messages: Sequence[Message], tools: Sequence[Tool], seed: int) -> Reply:
         self.made += 1
@@ -139,7 +119,7 @@ def test_the_turns_of_an_episode_have_different_seeds_and_the_samples_too() -> N
 
 
 def test_a_rollout_records_what_was_said_and_what_became_of_the_world() -> None:
-    for rollout in _play(EmbeddedAgent(base_weights()), samples=range(1)):
+    for rollout in PLAYED:
         world = World(TOOLS, rollout.scenario.world)
         results: dict[str, str] = {}
         for message in rollout.messages:
@@ -171,19 +151,19 @@ def test_ids_tell_scenario_sample_and_policy_apart_and_rollouts_come_in_order() 
 
 
 def test_samples_of_a_scenario_differ() -> None:
-    rollouts = _play(EmbeddedAgent(base_weights()), SCENARIOS[:10], range(4))
+    rollouts = _play(EmbeddedAgent(BASE), SCENARIOS[:10], range(4))
     assert len({messages_json(r.messages) for r in rollouts}) > 20
 
 
 def test_playing_more_samples_later_gives_what_playing_them_at_once_gives() -> None:
-    agent = EmbeddedAgent(base_weights())
+    agent = EmbeddedAgent(BASE)
     at_once = _play(agent, SCENARIOS[:5], range(4))
     later = {r.rollout_id: r for part in (range(1), range(1, 4)) for r in _play(agent, SCENARIOS[:5], part)}
     assert {r.rollout_id: r for r in at_once} == later
 
 
 def test_a_rollout_reads_back_from_json() -> None:
-    for rollout in _play(EmbeddedAgent(base_weights()), SCENARIOS[:10]):
+    for rollout in PLAYED[:20]:
         assert Rollout.model_validate_json(rollout.model_dump_json()) == rollout
 
 
@@ -192,7 +172,7 @@ def test_a_rollout_reads_back_from_json() -> None:
 
 def test_both_drivers_give_the_same_rollouts_and_an_agent_that_can_close_is_closed() -> None:
     agent = AsyncEmbedded()
-    assert _play(agent) == _play(agent.inner)
+    assert _play(agent) == PLAYED
     assert agent.closed == 1
 
 
@@ -205,7 +185,7 @@ def test_a_reader_that_stops_early_still_closes_the_agent() -> None:
 
 
 def test_an_answer_that_never_came_loses_its_rollout_with_the_reason_and_no_other() -> None:
-    whole, broken = _play(EmbeddedAgent(base_weights())), _play(FailsOn(1))
+    whole, broken = PLAYED, _play(FailsOn(1))
     assert (broken[0].ended, broken[0].lost) == ("lost", "AgentError: no answer to call 1")
     assert (broken[0].logprob, broken[0].decisions) == (None, ())
     assert broken[1:] == whole[1:]
@@ -213,9 +193,7 @@ def test_an_answer_that_never_came_loses_its_rollout_with_the_reason_and_no_othe
 
 
 def test_a_lost_rollout_keeps_what_was_played_before() -> None:
-    (whole,), (broken,) = (
-        _play(a, SCENARIOS[:1], range(1)) for a in (EmbeddedAgent(base_weights()), FailsOn(2))
-    )
+    (whole,), (broken,) = (_play(a, SCENARIOS[:1], range(1)) for a in (EmbeddedAgent(BASE), FailsOn(2)))
     assert broken.lost == "AgentError: no answer to call 2"
     assert broken.messages == whole.messages[: len(broken.messages)]
     assert broken.logprob is None
@@ -244,26 +222,9 @@ def test_a_bug_in_the_agent_is_not_taken_for_a_lost_rollout() -> None:
 
 
 DIGEST = """
-import hashlib, random
-from pathlib import Path
-from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
-from while_pipeline.messages import messages_json
-from while_pipeline.project import load_project
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.drive import play
-from while_pipeline.simulate.scenario import ScenarioWriter
-project = load_project(Path("examples/telecom"))
-tools, document = project.tools, project.policy_document
-grid, writer = grid_of(tools, document, 7), ScenarioWriter(tools, document)
-rng, made = random.Random(11), []
-while len(made) < 40:
-    row = [rng.choice(values) for values in grid.axes.values()]
-    if grid.allowed(row):
-        made.append(writer.write(situation(row), len(made)))
-agent = EmbeddedAgent(base_weights())
-played = play(made, agent, tools, document, samples=range(2), seed=1, policy_version="p")
-print(hashlib.sha256("".join(r.model_dump_json() for r in played).encode()).hexdigest())
+import hashlib
+from tests.example import played
+print(hashlib.sha256("".join(r.model_dump_json() for r in played(40, samples=2)).encode()).hexdigest())
 """
 
 
@@ -277,5 +238,5 @@ def test_another_process_with_another_hash_seed_plays_the_same_rollouts(hash_see
         text=True,
         check=True,
     ).stdout.strip()
-    here = "".join(r.model_dump_json() for r in _play(EmbeddedAgent(base_weights())))
+    here = "".join(r.model_dump_json() for r in PLAYED)
     assert told == hashlib.sha256(here.encode()).hexdigest()

@@ -1,22 +1,17 @@
 import json
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from tests.example import BASE, DAY, WRITER, planned, rollouts, transcript
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
 from while_pipeline.agents.protocol import AgentError, Reply
-from while_pipeline.grade.grader import transcript_of
 from while_pipeline.messages import steps
-from while_pipeline.project import load_project
 from while_pipeline.records import Message, ToolCall, Usage
-from while_pipeline.simulate.axes import AXES, grid_of
-from while_pipeline.simulate.drive import play
-from while_pipeline.simulate.plan import plan
+from while_pipeline.simulate.axes import AXES
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.rows import (
     rollout_from_row,
@@ -27,31 +22,19 @@ from while_pipeline.simulate.rows import (
     scenarios_from,
     step_row,
 )
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
+from while_pipeline.simulate.scenario import Scenario
 from while_pipeline.tables import prove, simulate
 from while_pipeline.tables.base import ddl, frame, table_name
 from while_pipeline.tools import Tool
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-BY_NAME = {tool.name: tool for tool in TOOLS}
-DAY = "2026-03-02"
-
 
 @cache
 def _scenarios() -> list[Scenario]:
-    writer = ScenarioWriter(TOOLS, DOCUMENT)
-    cells = plan(grid_of(TOOLS, DOCUMENT, 7), [])[1][:60]
-    return [writer.write(cell, i, "open_ended") for i, cell in enumerate(cells)]
-
-
-def _play(agent: Any, scenarios: Sequence[Scenario], samples: int = 1) -> list[Rollout]:
-    played = play(scenarios, agent, TOOLS, DOCUMENT, samples=range(samples), seed=1, policy_version="p")
-    return list(played)
+    return [WRITER.write(cell, i, "open_ended") for i, cell in enumerate(planned()[:60])]
 
 
 def _row(rollout: Rollout) -> dict[str, Any]:
-    return rollout_row(rollout, transcript_of(rollout, BY_NAME, DOCUMENT))
+    return rollout_row(rollout, transcript(rollout))
 
 
 class Says:
@@ -103,14 +86,14 @@ def test_a_sealed_task_reads_back_without_an_arm() -> None:
 
 
 def test_rollouts_read_back_with_their_scenarios() -> None:
-    rollouts = _play(EmbeddedAgent(base_weights()), _scenarios(), samples=2)
+    played = rollouts(EmbeddedAgent(BASE), _scenarios(), range(2))
     scenarios = frame(
         simulate.Scenarios,
         DAY,
         [{"arm": s.arm, "batch": 0, "spot_id": None, **scenario_row(s)} for s in _scenarios()],
     )
-    made = frame(simulate.Rollouts, DAY, [_row(r) for r in rollouts])
-    assert rollouts_from(made, scenarios) == rollouts
+    made = frame(simulate.Rollouts, DAY, [_row(r) for r in played])
+    assert rollouts_from(made, scenarios) == played
 
 
 @pytest.mark.parametrize(
@@ -125,12 +108,12 @@ def test_rollouts_read_back_with_their_scenarios() -> None:
     ids=["text", "empty", "nothing", "odd calls", "lost"],
 )
 def test_a_rollout_of_any_agent_reads_back_from_its_row(agent: Says) -> None:
-    (rollout,) = _play(agent, _scenarios()[:1])
+    (rollout,) = rollouts(agent, _scenarios()[:1])
     assert rollout_from_row(_row(rollout), rollout.scenario) == rollout
 
 
 def test_a_lost_rollout_is_the_infrastructures_and_keeps_its_reason() -> None:
-    (rollout,) = _play(Says(ODD_CALLS, fails=True), _scenarios()[:1])
+    (rollout,) = rollouts(Says(ODD_CALLS, fails=True), _scenarios()[:1])
     row = _row(rollout)
     assert (row["ended"], row["lost"], row["blame"]) == ("lost", "AgentError: down", "infrastructure")
     assert row["logprob"] is None
@@ -146,19 +129,19 @@ def test_a_lost_rollout_is_the_infrastructures_and_keeps_its_reason() -> None:
 )
 def test_an_ending_is_somebodys_doing(text: str, ended: str, blame: str) -> None:
     scenario = next(s for s in _scenarios() if not s.script.follow_ups)
-    (rollout,) = _play(Says(Message(role="assistant", content=text)), [scenario])
+    (rollout,) = rollouts(Says(Message(role="assistant", content=text)), [scenario])
     row = _row(rollout)
     assert (row["ended"], row["blame"]) == (ended, blame)
 
 
 def test_running_out_of_turns_is_the_agents_doing() -> None:
-    (rollout,) = _play(Says(ODD_CALLS), _scenarios()[:1])
+    (rollout,) = rollouts(Says(ODD_CALLS), _scenarios()[:1])
     assert (_row(rollout)["ended"], _row(rollout)["blame"]) == ("max_turns", "agent")
 
 
 def test_a_row_counts_what_the_agent_wrote_and_used() -> None:
     scenario = next(s for s in _scenarios() if not s.script.follow_ups)
-    (rollout,) = _play(Says(Message(role="assistant", content="Order 66, done: 100 %.")), [scenario])
+    (rollout,) = rollouts(Says(Message(role="assistant", content="Order 66, done: 100 %.")), [scenario])
     row = _row(rollout)
     counts = {name: row[name] for name in ("n_turns", "n_tool_calls", "n_words", "n_digits", "n_marks")}
     assert counts == {"n_turns": 1, "n_tool_calls": 0, "n_words": 5, "n_digits": 5, "n_marks": 4}
@@ -166,7 +149,7 @@ def test_a_row_counts_what_the_agent_wrote_and_used() -> None:
 
 
 def test_a_row_names_the_planted_defects_and_the_axes_shown() -> None:
-    for rollout in _play(EmbeddedAgent(base_weights()), _scenarios()):
+    for rollout in rollouts(EmbeddedAgent(BASE), _scenarios()):
         row = _row(rollout)
         assert json.loads(row["seeded"]) == list(rollout.seeded)
         shown = json.loads(row["realised"])

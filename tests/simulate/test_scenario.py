@@ -1,47 +1,24 @@
 import json
-import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.example import DOCUMENT, RULE, TOOLS, WRITER, ordinary, scenarios
 from while_pipeline.messages import result_status
 from while_pipeline.policy_document import RuleKind, read_policy_document
-from while_pipeline.project import load_project
 from while_pipeline.records import Situation
 from while_pipeline.simulate import wording
-from while_pipeline.simulate.axes import HISTORIES, NONE, SEVERAL, STANCES, grid_of, situation
+from while_pipeline.simulate.axes import HISTORIES, NONE, SEVERAL, STANCES
 from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 from while_pipeline.simulate.world import World
 from while_pipeline.tools import Tool, is_identifier, parse_tools
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-WRITER = ScenarioWriter(PROJECT.tools, PROJECT.policy_document)
-GRID = grid_of(PROJECT.tools, PROJECT.policy_document, 7)
-RULE = {kind: PROJECT.policy_document.of_kind(kind)[0].rule_id for kind in RuleKind}
+SCENARIOS = scenarios(250)
 
 
 def _cell(tool: str, **values: str) -> Situation:
-    ordinary = {
-        "policy_rule": RULE[RuleKind.CONFIRM],
-        "stance": "ordinary",
-        "world_state": "exists",
-        "tool_condition": "success",
-        "history": "fresh",
-    }
-    return Situation(tool=tool, **(ordinary | values))
-
-
-def _random_scenarios(count: int) -> list[Scenario]:
-    rng, made = random.Random(5), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in GRID.axes.values()]
-        if GRID.allowed(row):
-            made.append(WRITER.write(situation(row), len(made)))
-    return made
-
-
-SCENARIOS = _random_scenarios(250)
+    """An ordinary situation in which the agent must ask before it writes."""
+    return ordinary(tool, **({"policy_rule": RULE[RuleKind.CONFIRM]} | values))
 
 
 # -- the answer key, by hand ------------------------------------------------------------------------------
@@ -136,7 +113,7 @@ def test_what_is_asked_to_be_resumed_is_not_running_yet() -> None:
         [{"name": "resume_line", "parameters": {"properties": {"line_id": {}}, "required": ["line_id"]}}],
         "t.json",
     )
-    writer = ScenarioWriter(tools, PROJECT.policy_document)
+    writer = ScenarioWriter(tools, DOCUMENT)
     assert list(writer.write(_cell("resume_line"), 1).key.effects.values()) == ["active"]
     assert writer.write(_cell("resume_line", world_state="already_acted_on"), 1).key.must == ("already",)
 
@@ -150,7 +127,7 @@ def test_ids_that_are_numbers_work_like_ids_that_are_texts(name: str, state: str
             "properties": {"ticket_id": {"type": kind}, "priority": {"enum": ["low", "high"]}},
             "required": ["ticket_id", "priority"] if name == "update_ticket" else ["ticket_id"],
         }
-        return ScenarioWriter((Tool(name=name, description="", parameters=schema),), PROJECT.policy_document)
+        return ScenarioWriter((Tool(name=name, description="", parameters=schema),), DOCUMENT)
 
     text, number = (writer(kind).write(_cell(name, world_state=state), 1) for kind in ("string", "integer"))
     assert isinstance(number.script.slots["ticket_id"], int)
@@ -196,7 +173,7 @@ def test_what_is_missing_or_mistaken_is_really_not_there() -> None:
     for tool in ("cancel_order", "get_bill", "change_plan"):
         for values in ({"world_state": "missing"}, {"stance": "mistaken"}):
             scenario = WRITER.write(_cell(tool, **values), 4)
-            world = World(PROJECT.tools, scenario.world)
+            world = World(TOOLS, scenario.world)
             goal = WRITER.by_name[tool]
             arguments = {p: scenario.script.slots.get(p, "as asked") for p in goal.required}
             assert result_status(world.call(tool, arguments)) == "not_found"
@@ -253,7 +230,7 @@ def test_the_vague_leave_out_what_the_agent_has_to_ask_for() -> None:
 
 @pytest.mark.parametrize("kind", [RuleKind.NEVER, RuleKind.HANDOFF, RuleKind.INFORM])
 def test_a_rule_is_put_in_play_by_the_customers_words(kind: RuleKind) -> None:
-    for rule in PROJECT.policy_document.of_kind(kind):
+    for rule in DOCUMENT.of_kind(kind):
         script = WRITER.write(_cell("get_bill", policy_rule=rule.rule_id), 2).script
         lines = [
             line

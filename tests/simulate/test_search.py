@@ -1,31 +1,21 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.example import DOCUMENT, WRITER, ordinary
 from while_pipeline.constants import ARM_FLOORS, OPEN_ENDED_BOUNDS, RARE_ARM_CAP, SATURATION_BATCHES
-from while_pipeline.project import load_project
-from while_pipeline.records import Arm, Message, Situation, Usage
+from while_pipeline.records import Arm, Message, Usage
 from while_pipeline.simulate.arms import Choice, Chooser
 from while_pipeline.simulate.axes import AXES
 from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
+from while_pipeline.simulate.scenario import Scenario
 from while_pipeline.simulate.search import ARMS, Probe, Probed, SearchResult, allotted, search, updated_shares
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-WRITER = ScenarioWriter(PROJECT.tools, PROJECT.policy_document)
-CELL = Situation(
-    tool="get_bill",
-    policy_rule=PROJECT.policy_document.rules[0].rule_id,
-    stance="ordinary",
-    world_state="exists",
-    tool_condition="success",
-    history="fresh",
-)
+CELL = ordinary("get_bill", policy_rule=DOCUMENT.rules[0].rule_id)
 YIELDS = st.fixed_dictionaries({arm: st.none() | st.floats(0, 50) for arm in ARMS})
 
 

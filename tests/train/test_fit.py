@@ -1,8 +1,6 @@
 import math
 import random
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,20 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
+from tests.example import BASE, DOCUMENT, TOOLS, rollouts, scenarios
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import BIAS, HEADS, Weights, base_weights
+from while_pipeline.agents.policy import BIAS, HEADS, Weights
 from while_pipeline.grade.grader import Graded, grade
 from while_pipeline.grade.judge import RulesJudge
-from while_pipeline.project import load_project
 from while_pipeline.records import Decision
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.drive import play
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
+from while_pipeline.simulate.scenario import Scenario
 from while_pipeline.train.fit import Floats, _Head, fit_sft
-
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-BASE = base_weights()
 
 
 def decision(head: str, choice: str, *features: str) -> Decision:
@@ -142,32 +134,18 @@ def test_no_decision_is_an_error_not_the_parent_again() -> None:
 # -- does it help? ----------------------------------------------------------------------------------------
 
 
-@cache
-def _scenarios(seed: int, count: int) -> tuple[Scenario, ...]:
-    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(seed), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            made.append(writer.write(situation(row), seed * 1000 + len(made)))
-    return tuple(made)
-
-
-def _graded(weights: Weights, scenarios: Iterable[Scenario], samples: int) -> list[Graded]:
-    agent = EmbeddedAgent(weights)
-    version = weights.version
-    played = play(scenarios, agent, TOOLS, DOCUMENT, samples=range(samples), seed=3, policy_version=version)
-    return grade(played, TOOLS, DOCUMENT, RulesJudge())
+def _graded(weights: Weights, of: Iterable[Scenario], samples: int) -> list[Graded]:
+    return grade(rollouts(EmbeddedAgent(weights), of, range(samples)), TOOLS, DOCUMENT, RulesJudge())
 
 
 def _pass_rate(weights: Weights) -> float:
-    fresh = _graded(weights, _scenarios(2, 60), 2)
+    fresh = _graded(weights, scenarios(60, seed=2), 2)
     return sum(one.passed is True for one in fresh) / len(fresh)
 
 
 @pytest.mark.slow
 def test_good_data_make_the_policy_better_on_fresh_scenarios_and_spoilt_data_worse() -> None:
-    practised = _graded(BASE, _scenarios(1, 60), 3)
+    practised = _graded(BASE, scenarios(60, seed=1), 3)
     good = [d for one in practised if one.passed for d in one.rollout.decisions]
     spoilt = [d for one in practised if one.passed is False for d in one.rollout.decisions]
     before = _pass_rate(BASE)

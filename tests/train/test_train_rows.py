@@ -1,19 +1,12 @@
 import json
-import random
-from pathlib import Path
 
 import polars as pl
 
-from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
-from while_pipeline.grade.grader import grade, transcript_of
+from tests.example import BASE, DAY, DOCUMENT, TOOLS, played, scenarios, transcript
+from while_pipeline.grade.grader import grade
 from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.grade.rows import grade_row
-from while_pipeline.project import load_project
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rows import rollout_row, scenario_row
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 from while_pipeline.tables import grade as grade_tables
 from while_pipeline.tables import prove, simulate, train
 from while_pipeline.tables.base import frame
@@ -29,31 +22,10 @@ from while_pipeline.train.rows import (
     sealed_prompts,
 )
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-TOOLS, DOCUMENT = PROJECT.tools, PROJECT.policy_document
-BY_NAME = {tool.name: tool for tool in TOOLS}
-DAY = "2026-03-02"
-BASE = base_weights()
-
-
-def _scenarios(count: int) -> list[Scenario]:
-    grid, writer = grid_of(TOOLS, DOCUMENT, 7), ScenarioWriter(TOOLS, DOCUMENT)
-    rng, made = random.Random(5), list[Scenario]()
-    while len(made) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            made.append(writer.write(situation(row), len(made)))
-    return made
-
-
-SCENARIOS = _scenarios(20)
-PLAYED = list(
-    play(SCENARIOS, EmbeddedAgent(BASE), TOOLS, DOCUMENT, samples=range(4), seed=1, policy_version="p")
-)
+SCENARIOS = scenarios(20)
+PLAYED = played(20, samples=4)
 GRADED = grade(PLAYED, TOOLS, DOCUMENT, RulesJudge())
-ROLLOUTS = frame(
-    simulate.Rollouts, DAY, [rollout_row(r, transcript_of(r, BY_NAME, DOCUMENT)) for r in PLAYED]
-)
+ROLLOUTS = frame(simulate.Rollouts, DAY, [rollout_row(r, transcript(r)) for r in PLAYED])
 GRADES = frame(grade_tables.Grades, DAY, [grade_row(one, RulesJudge()) for one in GRADED])
 
 

@@ -66,6 +66,7 @@ class Cutter:
         self._tools = canonical_json([tool.openai() for tool in tools])
         self._system = {"role": "system", "content": document_text}
         self._sealed = sealed
+        self._looked_up: dict[str, str | None] = {}
 
     def sft(self) -> Cut:
         """The best rollout of each scenario, picks spread over behaviour signatures."""
@@ -188,11 +189,17 @@ class Cutter:
                 fate[c.rollout_id] = ("no verdict", "lost, or the judge gave none")
             elif broken := _broken_call(c):
                 fate[c.rollout_id] = ("arguments are not a JSON object", broken)
-            elif copied := self._sealed.copied(c.prompt):
+            elif copied := self._copied(c.prompt):
                 fate[c.rollout_id] = ("near copy of a sealed prompt", copied)
             elif dropped := own(c):
                 fate[c.rollout_id] = dropped
         return fate
+
+    def _copied(self, prompt: str) -> str | None:
+        """The sealed task a prompt copies; the samples of a scenario share their prompt."""
+        if prompt not in self._looked_up:
+            self._looked_up[prompt] = self._sealed.copied(prompt)
+        return self._looked_up[prompt]
 
     def _groups(self, fate: Mapping[str, tuple[str, str]]) -> list[list[Candidate]]:
         """Candidates not dropped yet, by scenario, in order."""
