@@ -1,4 +1,4 @@
-"""How fast the engine plays, grades and stores, on the shipped example: python benchmarks/engine.py
+"""How fast the engine plays, grades and stores, on the shipped example: python benchmarks/engine.py.
 
 One process, one run: rollouts per second played, graded, and stored, each on top of the one before.
 """

@@ -20,12 +20,13 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.example import SHARED
 from while_pipeline.cli import Progress, day_range, main
 from while_pipeline.doctor import RUN_LOCK
 from while_pipeline.project import REPOSITORY
 from while_pipeline.runs import run_lock
 
-AIRLINE = REPOSITORY.parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.json"
+AIRLINE = SHARED / "tau-bench" / "gpt-4o-airline.json"
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.example import EXAMPLE
 from while_pipeline.doctor import (
     RUN_LOCK,
     Finding,
@@ -16,10 +17,7 @@ from while_pipeline.doctor import (
     examine,
     port_is_free,
 )
-from while_pipeline.project import REPOSITORY
 from while_pipeline.runs import run_lock
-
-EXAMPLE = REPOSITORY / "examples" / "telecom"
 
 
 @pytest.fixture

@@ -8,15 +8,13 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from while_pipeline.agents.policy import base_weights
+from tests.example import BASE, EXAMPLE, PROJECT
 from while_pipeline.messages import steps
 from while_pipeline.policy_document import RuleKind
-from while_pipeline.project import Project, load_project
 from while_pipeline.tools import ToolKind
 from while_pipeline.watch.read import Traffic, read_traffic
 from while_pipeline.watch.redact import Redactor
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "telecom"
 DAYS = ("2026-03-02", "2026-03-03")
 CONVERSATIONS = 64
 
@@ -32,25 +30,20 @@ def make_traffic() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def project() -> Project:
-    return load_project(EXAMPLE)
-
-
-@pytest.fixture(scope="module")
-def traffic(project: Project) -> Traffic:
-    folder = project.traffic_folder
+def traffic() -> Traffic:
+    folder = PROJECT.traffic_folder
     return read_traffic([folder / day / "agent.jsonl" for day in DAYS], folder, None)
 
 
-def test_the_policy_document_has_rules_of_every_kind(project: Project) -> None:
-    rules = project.policy_document.rules
+def test_the_policy_document_has_rules_of_every_kind() -> None:
+    rules = PROJECT.policy_document.rules
     assert 10 <= len(rules) <= 15
     assert {rule.kind for rule in rules} == set(RuleKind)
 
 
-def test_the_tools_do_everything_a_support_agent_does(project: Project) -> None:
-    assert 8 <= len(project.tools) <= 12
-    assert {tool.kind for tool in project.tools} == set(ToolKind) - {ToolKind.OTHER}
+def test_the_tools_do_everything_a_support_agent_does() -> None:
+    assert 8 <= len(PROJECT.tools) <= 12
+    assert {tool.kind for tool in PROJECT.tools} == set(ToolKind) - {ToolKind.OTHER}
 
 
 def test_the_shipped_traffic_is_what_the_script_writes(make_traffic: ModuleType, tmp_path: Path) -> None:
@@ -65,9 +58,9 @@ def test_the_shipped_traffic_is_what_the_script_writes(make_traffic: ModuleType,
 
 @pytest.mark.parametrize("day", DAYS)
 def test_the_traffic_reads_back_as_it_was_played(
-    make_traffic: ModuleType, project: Project, traffic: Traffic, day: str
+    make_traffic: ModuleType, traffic: Traffic, day: str
 ) -> None:
-    rollouts = make_traffic.played(project, day, CONVERSATIONS, base_weights())
+    rollouts = make_traffic.played(PROJECT, day, CONVERSATIONS, BASE)
     played = [(make_traffic.SYSTEM, *rollout.messages) for rollout in rollouts]
     # A customer's last word that the agent never answered leaves no trace.
     answered = [said[:-1] if said[-1].role == "user" else said for said in played]
@@ -80,9 +73,7 @@ def test_the_traffic_is_read_without_loss(traffic: Traffic) -> None:
     assert traffic.rejects == ()
     assert {c.incomplete for c in traffic.conversations} == {None}
     assert len({c.conversation_id for c in traffic.conversations}) == len(DAYS) * CONVERSATIONS
-    assert {(c.agent_name, c.model) for c in traffic.conversations} == {
-        ("support-agent", base_weights().version)
-    }
+    assert {(c.agent_name, c.model) for c in traffic.conversations} == {("support-agent", BASE.version)}
     assert {Path(c.source).parts[0] == c.day for c in traffic.conversations} == {True}
 
 

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.example import SHARED
 from while_pipeline.measure import measure, to_text
 
-AIRLINE = Path(__file__).parents[1].parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.json"
+AIRLINE = SHARED / "tau-bench" / "gpt-4o-airline.json"
 
 
 def attempt(task: str | None, reward: float | None, n: int) -> str:

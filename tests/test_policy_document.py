@@ -1,15 +1,12 @@
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.example import DOCUMENT, SHARED
 from while_pipeline.policy_document import PolicyDocument, RuleKind, asks_about_rules, read_policy_document
 
-ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared" / "data"
-EXAMPLE = read_policy_document((ROOT / "examples" / "telecom" / "policy.md").read_text(encoding="utf-8"))
 PUBLIC = ("tau-bench/airline.wiki.md", "tau2-telecom/main_policy.md", "tau2-telecom/policy.full.md")
 
 
@@ -25,8 +22,8 @@ def _kinds(text: str) -> list[RuleKind]:
 
 def test_the_example_has_fourteen_rules_of_these_kinds() -> None:
     kinds = "verify never confirm never inform never never never never handoff handoff inform inform inform"
-    assert [rule.kind.value for rule in EXAMPLE.rules] == kinds.split()
-    assert (EXAMPLE.verifies, EXAMPLE.confirms) == (True, True)
+    assert [rule.kind.value for rule in DOCUMENT.rules] == kinds.split()
+    assert (DOCUMENT.verifies, DOCUMENT.confirms) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +36,7 @@ def test_the_example_has_fourteen_rules_of_these_kinds() -> None:
     ],
 )
 def test_a_trigger_is_the_rule_in_the_customers_words(start: str, trigger: str) -> None:
-    (rule,) = [rule for rule in EXAMPLE.rules if rule.text.startswith(start)]
+    (rule,) = [rule for rule in DOCUMENT.rules if rule.text.startswith(start)]
     assert rule.trigger == trigger
 
 
@@ -140,13 +137,15 @@ def test_the_rules_of_a_public_policy_are_counted_by_kind(
 
 
 def test_a_rule_is_put_in_play_by_its_own_trigger_only_and_an_inform_rule_by_a_question() -> None:
-    for rule in EXAMPLE.rules:
+    for rule in DOCUMENT.rules:
         asked = [
             other.rule_id
-            for other in EXAMPLE.rules
+            for other in DOCUMENT.rules
             if other.in_play(f"What is your rule about {rule.trigger}?")
         ]
-        told = [other.rule_id for other in EXAMPLE.rules if other.in_play(f"One more thing, {rule.trigger}.")]
+        told = [
+            other.rule_id for other in DOCUMENT.rules if other.in_play(f"One more thing, {rule.trigger}.")
+        ]
         spoken = rule.kind in (RuleKind.NEVER, RuleKind.HANDOFF)
         assert told == ([rule.rule_id] if spoken else [])
         assert asked == ([rule.rule_id] if rule.kind is RuleKind.INFORM else [])

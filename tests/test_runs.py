@@ -39,6 +39,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_only_unfinished_runs_under_the_lock_are_reaped(tmp_path: Path) -> None:
     lock, other = tmp_path / "a" / RUN_LOCK, tmp_path / "b" / RUN_LOCK
 
@@ -68,6 +69,7 @@ def test_only_unfinished_runs_under_the_lock_are_reaped(tmp_path: Path) -> None:
         assert reap_dead_runs(instance, lock) == []
 
 
+@pytest.mark.slow
 def test_reaping_frees_the_slot_that_a_dead_run_held(tmp_path: Path) -> None:
     lock = tmp_path / RUN_LOCK
 

@@ -6,9 +6,9 @@ import pytest
 from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
 
 
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Path:
-    path = tmp_path / "while.snapshot.duckdb"
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "while.snapshot.duckdb"
     with duckdb.connect(path) as connection:
         connection.execute("CREATE SCHEMA watch")
         connection.execute("CREATE TABLE watch.steps AS SELECT 'refund' AS tool, 3 AS calls")

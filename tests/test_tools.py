@@ -8,11 +8,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
+from tests.example import EXAMPLE, ROOT, SHARED
 from while_pipeline.errors import ProjectError
 from while_pipeline.tools import Tool, load_tools, parse_tools, plain_schema
 
-ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared" / "data"
 DESCRIBED = {"name": "get_order", "description": "Read."}
 ORDER = {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]}
 
@@ -278,7 +277,7 @@ def _golden(table: str) -> list[tuple[str, ...]]:
 
 
 def test_kind_entity_and_key_of_the_examples_tools() -> None:
-    assert _reading(load_tools("tools.json", ROOT / "examples" / "telecom")) == _golden(EXAMPLE_GOLDEN)
+    assert _reading(load_tools("tools.json", EXAMPLE)) == _golden(EXAMPLE_GOLDEN)
 
 
 @pytest.mark.parametrize(
@@ -321,5 +320,5 @@ def test_an_invented_free_text_is_the_agents_own_and_a_number_is_not() -> None:
 
 
 def test_every_shipped_schema_is_a_valid_schema() -> None:
-    for tool in load_tools("tools.json", ROOT / "examples" / "telecom"):
+    for tool in load_tools("tools.json", EXAMPLE):
         Draft202012Validator.check_schema(tool.parameters)

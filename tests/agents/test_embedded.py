@@ -1,30 +1,24 @@
 import json
 import math
-import random
 import subprocess
 import sys
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import pytest
 from scipy.stats import binomtest
 
+from tests.example import BASE, DOCUMENT, ROOT, SHARED, TOOLS, WRITER, played, rollouts, scenarios
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import BIAS, HEADS, Weights, base_weights, defect_of
+from while_pipeline.agents.policy import BIAS, HEADS, Weights, defect_of
 from while_pipeline.ids import seed_of
 from while_pipeline.messages import messages_from_json, messages_json
-from while_pipeline.policy_document import PolicyDocument, read_policy_document
-from while_pipeline.project import load_project
+from while_pipeline.policy_document import read_policy_document
 from while_pipeline.records import Decision, Message, ToolCall
-from while_pipeline.simulate.axes import grid_of, situation
-from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rollout import Rollout, system_message
-from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
-from while_pipeline.tools import Tool, load_tools, parse_tools
+from while_pipeline.simulate.scenario import ScenarioWriter
+from while_pipeline.tools import load_tools, parse_tools
 
-ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "data"
 PUBLIC = {
     "airline": ("tau-bench/airline.tools.openai.json", "tau-bench/airline.wiki.md"),
     "telecom": ("tau2-telecom/tools.openai.json", "tau2-telecom/main_policy.md"),
@@ -36,14 +30,15 @@ SURE = 40.0
 
 
 @cache
-def _project(name: str) -> tuple[tuple[Tool, ...], PolicyDocument]:
+def _writer(name: str) -> ScenarioWriter:
+    """Writes scenarios for the example or for one of the public agents."""
     if name == "example":
-        project = load_project(ROOT / "examples" / "telecom")
-        return project.tools, project.policy_document
+        return WRITER
     tools, policy = PUBLIC[name]
     if not (SHARED / tools).exists():
         pytest.skip(f"the public data set {tools} is not beside this checkout")
-    return load_tools(tools, SHARED), read_policy_document((SHARED / policy).read_text(encoding="utf-8"))
+    document = read_policy_document((SHARED / policy).read_text(encoding="utf-8"))
+    return ScenarioWriter(load_tools(tools, SHARED), document)
 
 
 def _always(**choices: str) -> Weights:
@@ -61,29 +56,24 @@ def _always(**choices: str) -> Weights:
     return Weights(weights=weights)
 
 
-def _play(weights: Weights, name: str, count: int, samples: int = 1) -> list[Rollout]:
-    tools, document = _project(name)
-    grid, writer, rng = grid_of(tools, document, 7), ScenarioWriter(tools, document), random.Random(23)
-    scenarios = list[Scenario]()
-    while len(scenarios) < count:
-        row = [rng.choice(values) for values in grid.axes.values()]
-        if grid.allowed(row):
-            scenarios.append(writer.write(situation(row), len(scenarios)))
-    agent = EmbeddedAgent(weights)
-    played = play(
-        scenarios, agent, tools, document, samples=range(samples), seed=1, policy_version=weights.version
-    )
-    return list(played)
+def _play(weights: Weights, name: str, count: int) -> list[Rollout]:
+    writer = _writer(name)
+    return rollouts(EmbeddedAgent(weights), scenarios(count, seed=23, writer=writer), writer=writer)
 
 
 @pytest.fixture(scope="module")
 def base_rollouts() -> list[Rollout]:
-    return _play(base_weights(), "example", 300, samples=2)
+    return list(played(300, samples=2, seed=23))
+
+
+@cache
+def _sound(name: str) -> list[Rollout]:
+    return _play(_always(), name, 250)
 
 
 @pytest.fixture(scope="module")
 def sound_rollouts() -> list[Rollout]:
-    return _play(_always(), "example", 120)
+    return _sound("example")[:120]
 
 
 # -- what it is a function of -----------------------------------------------------------------------------
@@ -92,19 +82,17 @@ def sound_rollouts() -> list[Rollout]:
 def test_replaying_the_visible_messages_gives_the_same_replies_decisions_and_log_probabilities(
     base_rollouts: list[Rollout],
 ) -> None:
-    tools, document = _project("example")
-    copies = parse_tools([tool.openai() for tool in tools], "copy")
-    weights = base_weights()
+    copies = parse_tools([tool.openai() for tool in TOOLS], "copy")
     for rollout in base_rollouts[:60]:
         decisions, logprob, turn = list[Decision](), 0.0, 0
         for i, message in enumerate(rollout.messages):
             if message.role == "assistant":
-                visible = messages_from_json(messages_json([system_message(document), *rollout.messages[:i]]))
-                reply = EmbeddedAgent(weights).respond(visible, copies, seed_of(rollout.seed, turn))
+                visible = messages_from_json(messages_json([system_message(DOCUMENT), *rollout.messages[:i]]))
+                reply = EmbeddedAgent(BASE).respond(visible, copies, seed_of(rollout.seed, turn))
                 assert reply.message == message
                 decisions += reply.decisions
                 logprob += math.fsum(
-                    weights.log_probabilities(d.head, d.features)[d.choice] for d in reply.decisions
+                    BASE.log_probabilities(d.head, d.features)[d.choice] for d in reply.decisions
                 )
                 turn += 1
         assert tuple(decisions) == rollout.decisions
@@ -113,21 +101,17 @@ def test_replaying_the_visible_messages_gives_the_same_replies_decisions_and_log
 
 PROCESS = """
 import sys
-from pathlib import Path
+from tests.example import BASE, TOOLS
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import base_weights
 from while_pipeline.messages import messages_from_json
-from while_pipeline.project import load_project
-tools = load_project(Path("examples/telecom")).tools
 for line in sys.stdin:
-    print(EmbeddedAgent(base_weights()).respond(messages_from_json(line), tools, 5).model_dump_json())
+    print(EmbeddedAgent(BASE).respond(messages_from_json(line), TOOLS, 5).model_dump_json())
 """
 
 
 def test_another_process_gives_the_same_replies(base_rollouts: list[Rollout]) -> None:
-    tools, document = _project("example")
     seen = [
-        [system_message(document), *rollout.messages[:i]]
+        [system_message(DOCUMENT), *rollout.messages[:i]]
         for rollout in base_rollouts[:20]
         for i, message in enumerate(rollout.messages)
         if message.role == "assistant"
@@ -141,8 +125,8 @@ def test_another_process_gives_the_same_replies(base_rollouts: list[Rollout]) ->
         text=True,
         check=True,
     ).stdout.splitlines()
-    agent = EmbeddedAgent(base_weights())
-    assert told == [agent.respond(messages, tools, 5).model_dump_json() for messages in seen]
+    agent = EmbeddedAgent(BASE)
+    assert told == [agent.respond(messages, TOOLS, 5).model_dump_json() for messages in seen]
 
 
 # -- without defects --------------------------------------------------------------------------------------
@@ -150,7 +134,7 @@ def test_another_process_gives_the_same_replies(base_rollouts: list[Rollout]) ->
 
 @pytest.mark.parametrize("name", ["example", "airline", "telecom"])
 def test_a_policy_without_defects_does_what_the_answer_key_asks(name: str) -> None:
-    rollouts = _play(_always(), name, 250)
+    rollouts = _sound(name)
     assert {r.seeded for r in rollouts} == {()}
     assert {r.lost for r in rollouts} == {None}
     right = [
@@ -180,7 +164,7 @@ def test_a_choice_is_made_at_its_planted_rate_per_opportunity(
     head: str, option: str, base_rollouts: list[Rollout]
 ) -> None:
     made = Counter(d.choice for r in base_rollouts for d in r.decisions if d.head == head)
-    rate = math.exp(base_weights().log_probabilities(head, (BIAS,))[option])
+    rate = math.exp(BASE.log_probabilities(head, (BIAS,))[option])
     assert made.total() >= 20
     assert binomtest(made[option], made.total(), rate).pvalue > ALPHA
 
@@ -207,11 +191,13 @@ def test_a_choice_is_made_at_its_planted_rate_per_opportunity(
 def test_one_planted_defect_is_the_only_one_named_and_it_shows_in_the_conversation(
     head: str, option: str, defect: str, sound_rollouts: list[Rollout]
 ) -> None:
-    spoilt = _play(_always(**{head: option}), "example", 120)
+    # Where a head decides nothing, its weights change nothing: the rollout is the sound one.
+    sound = [r for r in sound_rollouts if any(d.head == head for d in r.decisions)]
+    spoilt = rollouts(EmbeddedAgent(_always(**{head: option})), [r.scenario for r in sound])
     named = [r.seeded for r in spoilt]
     assert set(named) <= {(), (defect,)}
     assert named.count((defect,)) >= 3
-    for before, after in zip(sound_rollouts, spoilt, strict=True):
+    for before, after in zip(sound, spoilt, strict=True):
         if after.seeded:
             assert after.messages != before.messages
 
@@ -227,8 +213,7 @@ def test_the_seeded_defects_are_those_of_the_decisions(base_rollouts: list[Rollo
 
 def _talk(*turns: Message | str) -> list[Message]:
     """Texts alternate between customer and agent, the customer first."""
-    _, document = _project("example")
-    messages, user = [system_message(document)], True
+    messages, user = [system_message(DOCUMENT)], True
     for turn in turns:
         messages.append(
             turn if isinstance(turn, Message) else Message(role="user" if user else "assistant", content=turn)
@@ -247,7 +232,7 @@ def _called(name: str, result: object, **arguments: object) -> tuple[Message, Me
 
 
 def _reply(*turns: Message | str, **choices: str) -> Message:
-    return EmbeddedAgent(_always(**choices)).respond(_talk(*turns), _project("example")[0], 1).message
+    return EmbeddedAgent(_always(**choices)).respond(_talk(*turns), TOOLS, 1).message
 
 
 ASK = "Please get bill. My bill id is BILL-1."

@@ -1,11 +1,11 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.example import SHARED
 from while_pipeline.grade.conduct import LOOP, REPEATS, RULES, findings
 from while_pipeline.policy_document import PolicyDocument, read_policy_document
 from while_pipeline.records import Finding, Message, ToolCall
@@ -13,7 +13,7 @@ from while_pipeline.tools import Tool, load_tools, parse_tools
 from while_pipeline.transcript import Transcript
 from while_pipeline.watch.read import read_file
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data" / "tau-bench"
+DATA = SHARED / "tau-bench"
 
 
 def _tool(name: str, **parameters: Any) -> dict[str, Any]:

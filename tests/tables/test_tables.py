@@ -1,4 +1,5 @@
 import datetime as dt
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -49,9 +50,17 @@ class Sample(Table):
 ROW: dict[str, Any] = {"name": "a", "score": None, "count": 1, "good": True, "detail": "{}"}
 
 
-@pytest.fixture
-def con() -> duckdb.DuckDBPyConnection:
+@pytest.fixture(scope="module")
+def database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"autoinstall_known_extensions": False, "autoload_known_extensions": False})
+
+
+@pytest.fixture
+def con(database: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty database: opening one costs 30 ms, taking back what a test did costs nothing."""
+    database.begin()
+    yield database
+    database.rollback()
 
 
 # -- every table ------------------------------------------------------------------------------------------

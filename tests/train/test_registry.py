@@ -91,16 +91,17 @@ def test_weights_read_back_to_the_same_version() -> None:
 # -- from the published snapshot --------------------------------------------------------------------------
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
     promotions, policies = tables(DAYS)
-    with duckdb.connect(snapshot_path(tmp_path / "while.duckdb")) as connection:
+    with duckdb.connect(snapshot_path(folder / "while.duckdb")) as connection:
         for model, rows in ((prove.Promotion, promotions), (train.Policies, policies)):
             for statement in ddl(model):
                 connection.execute(statement)
             connection.register("incoming", rows)
             connection.execute(f"INSERT INTO {table_name(model)} BY NAME SELECT * FROM incoming")
-    return tmp_path
+    return folder
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,18 @@
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from while_pipeline.agents.policy import Weights, base_weights
-from while_pipeline.project import Project, load_project
+from tests.example import BASE, DAY, PROJECT
+from while_pipeline.agents.policy import Weights
+from while_pipeline.project import Project
 from while_pipeline.settings import AgentSettings
 from while_pipeline.tables import watch
 from while_pipeline.tables.base import frame
 from while_pipeline.tools import parse_tools
 from while_pipeline.watch.agent import agent_row
 
-PROJECT = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-WEIGHTS = base_weights()
 SECRET = "sk-very-secret-value-0123456789"
 ENDPOINT = {"base_url": "http://localhost:1/v1", "model": "qwen3", "api_key_env": "AGENT_TEST_KEY"}
 
@@ -24,16 +22,16 @@ def _playing(**agent: Any) -> Project:
     return replace(PROJECT, settings=settings)
 
 
-def _row(project: Project = PROJECT, weights: Weights = WEIGHTS) -> dict[str, Any]:
+def _row(project: Project = PROJECT, weights: Weights = BASE) -> dict[str, Any]:
     row = agent_row(project, weights)
-    assert frame(watch.Agent, "2026-03-02", [row]).height == 1
+    assert frame(watch.Agent, DAY, [row]).height == 1
     return row
 
 
 def test_the_embedded_agent_is_its_weights() -> None:
     row = _row()
-    assert (row["plays"], row["model"], row["policy_version"]) == ("embedded", "embedded", WEIGHTS.version)
-    assert Weights(weights=json.loads(row["weights"])) == WEIGHTS
+    assert (row["plays"], row["model"], row["policy_version"]) == ("embedded", "embedded", BASE.version)
+    assert Weights(weights=json.loads(row["weights"])) == BASE
 
 
 def test_an_endpoint_is_its_model_and_has_no_weights() -> None:
@@ -63,10 +61,10 @@ def test_how_an_endpoint_is_reached_does_not_make_it_another_policy(change: dict
 
 
 def test_weights_count_only_where_the_embedded_policy_plays() -> None:
-    other = Weights(weights={**WEIGHTS.weights, "tool": {"match": {"bias": 9.0}, "neighbour": {"bias": 0.0}}})
+    other = Weights(weights={**BASE.weights, "tool": {"match": {"bias": 9.0}, "neighbour": {"bias": 0.0}}})
     playing = _playing(plays="endpoint", endpoint=ENDPOINT)
-    assert _row(playing, WEIGHTS) == _row(playing, other)
-    assert _row(PROJECT, WEIGHTS)["policy_version"] != _row(PROJECT, other)["policy_version"]
+    assert _row(playing, BASE) == _row(playing, other)
+    assert _row(PROJECT, BASE)["policy_version"] != _row(PROJECT, other)["policy_version"]
 
 
 def test_no_key_is_in_any_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,7 @@ def _dialogues(draw: st.DrawFn) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(messages=_dialogues())
 def test_any_dialogue_reads_back_as_it_was(messages: tuple[Message, ...], folder: Path) -> None:
     traffic = _read_back(messages, folder)

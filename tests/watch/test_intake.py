@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from while_pipeline.project import Project, load_project
+from tests.example import DAY, PROJECT
+from while_pipeline.project import Project
 from while_pipeline.tables import watch
 from while_pipeline.tables.base import frame
 from while_pipeline.watch.intake import Intake, read_day
 
-EXAMPLE = load_project(Path(__file__).parents[2] / "examples" / "telecom")
-DAY = "2026-03-02"
 MAIL, CARD = "ada.lovelace@example.com", "4111 1111 1111 1111"
 
 
@@ -39,7 +38,7 @@ def _chat(content: str = "Hello.", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return replace(EXAMPLE, root=tmp_path)
+    return replace(PROJECT, root=tmp_path)
 
 
 def _write(project: Project, name: str, *lines: object, day: str = DAY) -> None:
@@ -141,10 +140,10 @@ def test_reading_again_gives_the_same_rows(project: Project) -> None:
 
 
 def test_conversations_that_began_on_another_day_are_kept_and_counted() -> None:
-    read = read_day(EXAMPLE, DAY)
+    read = read_day(PROJECT, DAY)
     assert (bool(read.conversations), read.notes) == (True, [])
-    folder = EXAMPLE.traffic_folder
-    settings = EXAMPLE.settings
+    folder = PROJECT.traffic_folder
+    settings = PROJECT.settings
     far = settings.model_copy(
         update={
             "traffic": settings.traffic.model_copy(
@@ -152,7 +151,7 @@ def test_conversations_that_began_on_another_day_are_kept_and_counted() -> None:
             )
         }
     )
-    moved = read_day(replace(EXAMPLE, settings=far), DAY)
+    moved = read_day(replace(PROJECT, settings=far), DAY)
     assert len(moved.conversations) == len(read.conversations)
     (note,) = moved.notes
     count = int(note.split()[0])

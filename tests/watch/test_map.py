@@ -1,15 +1,14 @@
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from scipy.stats import binomtest
 
+from tests.example import BY_NAME, DOCUMENT, SHARED
 from while_pipeline.messages import messages_json
 from while_pipeline.policy_document import read_policy_document
-from while_pipeline.project import load_project
 from while_pipeline.records import Message, ToolCall
 from while_pipeline.simulate.axes import NONE, SEVERAL
 from while_pipeline.tables import watch
@@ -18,10 +17,7 @@ from while_pipeline.tools import load_tools
 from while_pipeline.watch.map import situation_rows, spots_for, weak_spot_rows, window
 from while_pipeline.watch.read import read_file
 
-ROOT = Path(__file__).parents[2]
-TAU = ROOT.parent / "shared" / "data" / "tau-bench"
-PROJECT = load_project(ROOT / "examples" / "telecom")
-BY_NAME = {tool.name: tool for tool in PROJECT.tools}
+TAU = SHARED / "tau-bench"
 TODAY, BEFORE = "2026-03-08", "2026-03-04"
 
 
@@ -43,7 +39,7 @@ def _conversations(*given: tuple[Sequence[Message], dict[str, Any]]) -> pl.DataF
 
 
 def _placed(*given: tuple[Sequence[Message], dict[str, Any]]) -> list[dict[str, Any]]:
-    rows = situation_rows(_conversations(*given), BY_NAME, PROJECT.policy_document)
+    rows = situation_rows(_conversations(*given), BY_NAME, DOCUMENT)
     frame(watch.Situations, TODAY, rows)
     return rows
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.example import SHARED
 from while_pipeline.messages import steps, to_openai
 from while_pipeline.records import Conversation, Message
 from while_pipeline.watch.otlp import any_value, hex_id
 from while_pipeline.watch.read import Traffic, read_file, read_traffic
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 START = 1_740_787_200_123_456_789  # 2025-03-01, with nanoseconds that a float would lose
 
@@ -378,7 +378,7 @@ def test_no_damage_to_a_document_stops_the_reader(tmp_path: Path, data: st.DataO
 
 
 def _public(*parts: str) -> Path:
-    path = DATA.joinpath(*parts)
+    path = SHARED.joinpath(*parts)
     if not path.exists():
         pytest.skip(f"the public trace {parts[-1]} is not beside this checkout")
     return path

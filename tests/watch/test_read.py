@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.example import SHARED
 from while_pipeline.watch.read import read_file, read_traffic
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
 DAY = "2025-03-01"
 
 
@@ -113,9 +113,9 @@ def test_a_fixed_dialect_takes_nothing_else(tmp_path: Path) -> None:
 
 
 def test_no_public_trace_file_is_passed_over_in_silence() -> None:
-    if not DATA.exists():
+    if not SHARED.exists():
         pytest.skip("the public trace files are not beside this checkout")
-    for path in sorted((DATA / "traces").rglob("*.json")):
+    for path in sorted((SHARED / "traces").rglob("*.json")):
         traffic = read_file(path, DAY)
         assert traffic.conversations or traffic.rejects, path.name
         assert all(reject.reason for reject in traffic.rejects)

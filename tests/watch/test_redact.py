@@ -1,15 +1,15 @@
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.example import SHARED
 from while_pipeline.records import EXCERPT, Conversation, Message, Reject, ToolCall
 from while_pipeline.watch.redact import Redactor
 
-AIRLINE = Path(__file__).parents[2].parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.json"
+AIRLINE = SHARED / "tau-bench" / "gpt-4o-airline.json"
 REDACTOR = Redactor("a project")
 
 # What must go, by kind. Cards and IBANs are the published test numbers.
@@ -194,3 +194,10 @@ def test_a_word_cut_short_at_the_end_of_an_excerpt_is_not_shown() -> None:
     excerpt = ("x" * 180 + " " + secret)[:EXCERPT]
     reject = Reject(source="a.jsonl", line=1, reason="not JSON", excerpt=excerpt)
     assert Redactor("telecom").reject(reject).excerpt == "x" * 180 + "…"
+
+
+@pytest.mark.parametrize("before", ["1234 ", "0958 ", "020 7946 0958 ", "order 12 3456 "])
+def test_a_card_is_found_behind_other_digits(before: str) -> None:
+    redacted = Redactor("telecom").text(f"{before}4111 1111 1111 1111")
+    assert "1111" not in redacted
+    assert "<card:" in redacted

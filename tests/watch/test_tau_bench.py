@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.example import SHARED
 from while_pipeline.messages import messages_from_json, messages_json, steps
 from while_pipeline.records import Conversation
 from while_pipeline.watch.read import read_file
 
-FILE = Path(__file__).parents[2].parent / "shared" / "data" / "tau-bench" / "gpt-4o-airline.json"
+FILE = SHARED / "tau-bench" / "gpt-4o-airline.json"
 
 
 @pytest.fixture(scope="module")

@@ -100,16 +100,15 @@ def time_ns(value: Any) -> int:
     Raises:
         ValueError: it is none of these.
     """
-    if isinstance(value, str):
+    # Python reads the first eight of any digits as a date; only eight of them are one.
+    if isinstance(value, str) and (len(value) == 8 or not value.replace(".", "", 1).isdecimal()):
         try:
             moment = dt.datetime.fromisoformat(value)
         except ValueError:
-            if not value.replace(".", "", 1).isdecimal():
-                raise ValueError(f"{value[:40]!r} is not a time") from None
-        else:
-            moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-            return (moment - _EPOCH) // dt.timedelta(microseconds=1) * 1000
-    elif isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{value[:40]!r} is not a time") from None
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+        return (moment - _EPOCH) // dt.timedelta(microseconds=1) * 1000
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{str(value)[:40]!r} is not a time")
     number = Decimal(str(value))
     for limit, scale in ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3)):

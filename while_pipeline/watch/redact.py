@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from while_pipeline.messages import decode_json
@@ -105,9 +104,12 @@ class Redactor:
         self._key = hashlib.blake2b(project_key.encode(), digest_size=32).digest()
 
     def text(self, text: str) -> str:
-        """Redact plain text."""
-        for kind in _KINDS:
-            text = kind.pattern.sub(partial(self._replaced, kind), text)
+        """Redact plain text, again until nothing changes: a value replaced may have hidden its neighbour."""
+        before = None
+        while before != text:
+            before = text
+            for kind in _KINDS:
+                text = self._replace(kind, text)
         return text
 
     def conversation(self, conversation: Conversation) -> Conversation:
@@ -160,13 +162,22 @@ class Redactor:
             return {key: self._value(item) for key, item in value.items()}
         return value
 
-    def _replaced(self, kind: _Kind, found: re.Match[str]) -> str:
-        value = kind.normalise(found[0])
-        if value is None:
-            return found[0]
-        data = f"{kind.name}\0{value}".encode("utf-8", "surrogatepass")
+    def _replace(self, kind: _Kind, text: str) -> str:
+        """Replace every value of a kind. What only looks like one may hold the start of one that is."""
+        done: list[str] = []
+        position = 0
+        while found := kind.pattern.search(text, position):
+            value = kind.normalise(found[0])
+            end = found.start() + 1 if value is None else found.end()
+            done.append(text[position : found.start()])
+            done.append(text[found.start() : end] if value is None else self._pseudonym(kind.name, value))
+            position = end
+        return "".join([*done, text[position:]])
+
+    def _pseudonym(self, kind: str, value: str) -> str:
+        data = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(data, key=self._key, digest_size=PSEUDONYM_BYTES).hexdigest()
-        return f"<{kind.name}:{digest}>"
+        return f"<{kind}:{digest}>"
 
 
 def _digits(text: str) -> str:
