@@ -1,5 +1,7 @@
 """Train: the four cuts, why the rest was dropped, the publication gate, and the next policy."""
 
+from collections.abc import Callable
+
 import dagster as dg
 import polars as pl
 
@@ -63,41 +65,42 @@ def kept(cut: Cut) -> dict[str, int]:
     return {"kept_rollouts": sum(gate == "kept" for gate, _ in cut.fate.values()), "rollouts": len(cut.fate)}
 
 
+def store_cut(
+    day: str,
+    warehouse: Warehouse,
+    project: ProjectResource,
+    model: type[Table],
+    make: Callable[[Cutter], Cut],
+) -> Stored:
+    """Make one cut of a day, if the judge may be trusted, and store it."""
+    require_trust(warehouse, day)
+    cut = make(cutter(warehouse, project.load(), day))
+    yield from store(day, warehouse, {model: frame(model, day, cut.rows)}, kept(cut))
+
+
 @table_assets(train.Sft, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
 def sft(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """One row per scenario that was solved, picks spread over behaviours."""
-    day = context.partition_key
-    require_trust(warehouse, day)
-    cut = cutter(warehouse, project.load(), day).sft()
-    yield from store(day, warehouse, {train.Sft: frame(train.Sft, day, cut.rows)}, kept(cut))
+    yield from store_cut(context.partition_key, warehouse, project, train.Sft, Cutter.sft)
 
 
 @table_assets(train.Dpo, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
 def dpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """A pass against a failure of the same scenario, cut where they part."""
-    day = context.partition_key
-    require_trust(warehouse, day)
-    cut = cutter(warehouse, project.load(), day).dpo()
-    yield from store(day, warehouse, {train.Dpo: frame(train.Dpo, day, cut.rows)}, kept(cut))
+    yield from store_cut(context.partition_key, warehouse, project, train.Dpo, Cutter.dpo)
 
 
 @table_assets(train.Grpo, deps=[*SOURCES, watch.Agent, grade.JudgeTrust, grade.HackScan, grade.PassAt])
 def grpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Whole groups that pass sometimes: 20 to 80 %."""
-    day = context.partition_key
-    require_trust(warehouse, day)
-    require_clean_reward(warehouse, day)
-    cut = cutter(warehouse, project.load(), day).grpo()
-    yield from store(day, warehouse, {train.Grpo: frame(train.Grpo, day, cut.rows)}, kept(cut))
+    require_clean_reward(warehouse, context.partition_key)
+    yield from store_cut(context.partition_key, warehouse, project, train.Grpo, Cutter.grpo)
 
 
 @table_assets(train.RewardModel, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
 def reward_model(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Every graded rollout with its reward."""
-    day = context.partition_key
-    require_trust(warehouse, day)
-    cut = cutter(warehouse, project.load(), day).reward_model()
-    yield from store(day, warehouse, {train.RewardModel: frame(train.RewardModel, day, cut.rows)}, kept(cut))
+    yield from store_cut(context.partition_key, warehouse, project, train.RewardModel, Cutter.reward_model)
 
 
 @table_assets(train.WhyDropped, deps=[*SOURCES, watch.Agent, *CUTS.values()])
