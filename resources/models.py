@@ -10,11 +10,9 @@ from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.endpoint import EndpointPlayer
 from while_pipeline.agents.policy import Weights
 from while_pipeline.agents.protocol import Agent, AsyncAgent
+from while_pipeline.agents.responses import FILE_NAME
 from while_pipeline.grade.judge import DEFAULT_RUBRIC, Judge, ModelJudge, RulesJudge
 from while_pipeline.project import Project
-
-RESPONSES = "responses.sqlite"
-"""Every answer of a model that was paid for, beside the database."""
 
 
 class Models(dg.ConfigurableResource[Any]):
@@ -27,7 +25,7 @@ class Models(dg.ConfigurableResource[Any]):
         """The agent that plays; `weights` are those of the embedded policy."""
         settings = project.settings.agent
         if settings.plays == "endpoint" and settings.endpoint is not None:
-            return EndpointPlayer(settings.endpoint, Path(self.data) / RESPONSES)
+            return EndpointPlayer(settings.endpoint, Path(self.data) / FILE_NAME)
         if settings.plays == "callable" and settings.callable is not None:
             return CallableAgent(load_callable(settings.callable), settings.callable)
         assert weights is not None, "the embedded agent needs weights"
@@ -40,5 +38,5 @@ class Models(dg.ConfigurableResource[Any]):
             rubric = (
                 (project.root / settings.rubric).read_text("utf-8") if settings.rubric else DEFAULT_RUBRIC
             )
-            return ModelJudge(settings.endpoint, rubric, Path(self.data) / RESPONSES)
+            return ModelJudge(settings.endpoint, rubric, Path(self.data) / FILE_NAME)
         return RulesJudge()

@@ -9,12 +9,10 @@ from while_pipeline.project import Project, load_project
 
 
 class ProjectResource(dg.ConfigurableResource[Any]):
-    """The project folder and the data folder of this deployment."""
+    """The project folder of this deployment."""
 
     root: str
     """Folder with while.yaml."""
-    data: str
-    """Folder everything is written to."""
 
     def load(self) -> Project:
         """The project, validated whole.
@@ -23,8 +21,3 @@ class ProjectResource(dg.ConfigurableResource[Any]):
             ProjectError: naming file, key, value and mend.
         """
         return load_project(Path(self.root))
-
-    @property
-    def data_folder(self) -> Path:
-        """Folder everything is written to."""
-        return Path(self.data)

@@ -305,12 +305,12 @@ def sql(query: str, limit: int, form: str) -> None:
     """
     import duckdb
 
-    from while_pipeline.project import data_root
+    from while_pipeline.project import DATABASE, data_root
     from while_pipeline.report import console, grid
     from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
 
     try:
-        found = read_snapshot(snapshot_path(data_root() / "while.duckdb"), query)
+        found = read_snapshot(snapshot_path(data_root() / DATABASE), query)
     except SnapshotError as error:
         raise click.ClickException(str(error)) from error
     except duckdb.Error as error:

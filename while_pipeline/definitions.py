@@ -15,10 +15,8 @@ from resources.project import ProjectResource
 from resources.warehouse import Warehouse
 from while_pipeline.automation import build_daily_job, build_nightly_schedule, build_traffic_sensor
 from while_pipeline.errors import ProjectError
-from while_pipeline.project import data_root, project_root
+from while_pipeline.project import DATABASE, data_root, project_root
 from while_pipeline.settings import TrafficSettings, load_settings
-
-DATABASE = "while.duckdb"
 
 
 def build_definitions(
@@ -47,7 +45,7 @@ def build_definitions(
         sensors=[build_traffic_sensor(job, PARTITIONS, traffic)],
         resources={
             "warehouse": Warehouse(database=str(data / DATABASE)),
-            "project": ProjectResource(root=str(root), data=str(data)),
+            "project": ProjectResource(root=str(root)),
             "models": Models(data=str(data)),
             **(resources or {}),
         },

@@ -14,7 +14,7 @@ from typing import Literal
 import duckdb
 
 from while_pipeline.errors import ProjectError
-from while_pipeline.project import REPOSITORY, Project, load_project
+from while_pipeline.project import DATABASE, REPOSITORY, Project, load_project
 from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
 from while_pipeline.watch.signature import Seen, scan
 
@@ -57,8 +57,8 @@ def examine(project: Path, data: Path, environment: Mapping[str, str], port: int
     yield from _project(project, environment)
     yield _dagster_home(environment)
     yield _disk(data)
-    yield _database(data / "while.duckdb")
-    yield _snapshot(snapshot_path(data / "while.duckdb"))
+    yield _database(data / DATABASE)
+    yield _snapshot(snapshot_path(data / DATABASE))
     yield _run_lock(data / RUN_LOCK)
     yield _port(port)
 

@@ -13,6 +13,8 @@ from while_pipeline.tools import Tool, load_tools
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROJECT_VARIABLE = "WHILE_PROJECT"
 DATA_VARIABLE = "WHILE_DATA"
+DATABASE = "while.duckdb"
+"""The database's name in the data folder."""
 
 
 @dataclass(frozen=True)

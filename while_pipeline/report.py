@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from while_pipeline.project import DATABASE
 from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
 
 TOP = 5
@@ -76,7 +77,7 @@ def summary(data: Path, day: str | None = None) -> Report:
         SnapshotError: there is no snapshot, or it holds no day at all.
         ValueError: `day` is not an ISO date.
     """
-    database = data / "while.duckdb"
+    database = data / DATABASE
     snapshot = snapshot_path(database)
     last = _last_days(snapshot)
     day = dt.date.fromisoformat(day).isoformat() if day else max(filter(None, last.values()), default=None)

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from while_pipeline.agents.policy import Weights, base_weights
+from while_pipeline.project import DATABASE
 from while_pipeline.snapshot import read_snapshot, snapshot_path
 
 
@@ -36,7 +37,7 @@ def serving_weights(day: str, data: Path) -> Weights:
     Raises:
         SnapshotError: nothing has been published yet.
     """
-    snapshot = snapshot_path(data / "while.duckdb")
+    snapshot = snapshot_path(data / DATABASE)
     before = f"day < DATE '{day}'"
     return serving(
         read_snapshot(snapshot, f"SELECT * FROM prove.promotion WHERE {before}"),
