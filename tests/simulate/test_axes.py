@@ -3,20 +3,22 @@ import random
 
 import pytest
 
-from tests.example import GRID, TOOLS
+from tests.example import GRID, RULE, TOOLS
 from while_pipeline.policy_document import RuleKind, read_policy_document
 from while_pipeline.simulate.axes import (
     AXES,
     NONE,
     SEVERAL,
+    WORLD_STATES,
     category,
     grid_of,
     is_held_out,
     row_of,
     situation,
+    states_shown,
     task_id,
 )
-from while_pipeline.tools import Tool, ToolKind
+from while_pipeline.tools import Tool, ToolKind, parse_tools
 
 ORDINARY = dict.fromkeys(AXES, NONE) | {
     "stance": "ordinary",
@@ -57,7 +59,9 @@ def test_handing_over_is_asked_of_the_agent_by_rules_and_is_no_request() -> None
         ({"tool": "get_bill", "world_state": "missing", "tool_condition": "timeout"}, True),
         ({"tool": "find_customer", "tool_condition": "timeout"}, True),
         ({"tool": "find_customer", "world_state": "missing"}, False),
-        ({"tool": "book_appointment", "world_state": "duplicate"}, True),
+        ({"tool": "book_appointment", "world_state": "already_acted_on"}, True),
+        ({"tool": "book_appointment", "world_state": "duplicate"}, False),
+        ({"tool": "get_bill", "world_state": "duplicate"}, True),
         ({"tool": SEVERAL, "tool_condition": "stale"}, True),
         ({"tool": SEVERAL, "world_state": "missing"}, False),
     ],
@@ -66,6 +70,53 @@ def test_a_condition_needs_a_tool_and_a_world_state_needs_an_identifier(
     values: dict[str, str], allowed: bool
 ) -> None:
     assert _allowed(**values) is allowed
+
+
+@pytest.mark.parametrize(
+    ("state", "condition", "allowed"),
+    [
+        ("missing", "timeout", True),
+        ("missing", "stale", False),
+        ("already_acted_on", "stale", False),
+        ("duplicate", "stale", True),
+        ("unknown", "permission_denied", False),
+        ("exists", "permission_denied", True),
+    ],
+)
+def test_a_condition_that_hides_the_record_goes_with_an_ordinary_one_only(
+    state: str, condition: str, allowed: bool
+) -> None:
+    assert _allowed(tool="pay_bill", world_state=state, tool_condition=condition) is allowed
+
+
+@pytest.mark.parametrize(
+    ("tool", "kinds"),
+    [
+        ("pay_bill", set(RuleKind)),
+        ("get_bill", set(RuleKind) - {RuleKind.CONFIRM}),
+        ("find_customer", set(RuleKind) - {RuleKind.CONFIRM, RuleKind.VERIFY}),
+        (NONE, set(RuleKind) - {RuleKind.CONFIRM, RuleKind.VERIFY}),
+        (SEVERAL, set(RuleKind)),
+    ],
+)
+def test_a_rule_goes_with_the_tools_that_put_it_in_play(tool: str, kinds: set[RuleKind]) -> None:
+    assert {kind for kind in RuleKind if _allowed(tool=tool, policy_rule=RULE[kind])} == kinds
+
+
+def test_a_rule_that_no_tool_puts_in_play_is_not_in_the_grid() -> None:
+    document = read_policy_document("- Obtain an explicit yes before you change a booking.")
+    looks = [tool for tool in TOOLS if tool.kind is ToolKind.READ]
+    grid = grid_of(looks, document, 0)
+    assert (grid.axes["policy_rule"], grid.rules_beyond) == ((NONE,), 1)
+
+
+def test_a_toggle_is_never_done_already() -> None:
+    entry = {
+        "name": "toggle_line",
+        "parameters": {"properties": {"line_id": {"type": "string"}}, "required": ["line_id"]},
+    }
+    (tool,) = parse_tools([entry], "t.json")
+    assert states_shown(tool) == set(WORLD_STATES[1:]) - {"already_acted_on"}
 
 
 def test_a_row_is_allowed_when_all_its_pairs_are_in_either_order() -> None:
@@ -83,6 +134,20 @@ def test_rules_beyond_the_grid_are_counted_and_those_put_in_play_by_words_stay()
     grid = grid_of(TOOLS, document, 7)
     assert (len(grid.axes["policy_rule"]), grid.rules_beyond) == (16, 5)
     assert document.of_kind(RuleKind.NEVER)[0].rule_id in grid.axes["policy_rule"]
+
+
+def test_rules_that_do_not_fit_take_turns_and_the_day_alone_decides_whose_it_is() -> None:
+    document = read_policy_document(
+        "\n".join(f"- Never tell secret number {i} to anyone." for i in range(41))
+    )
+    days = [grid_of(TOOLS, document, 7, day) for day in range(739_000, 739_041)]
+    shown = [set(grid.axes["policy_rule"]) for grid in days]
+    every = {rule.rule_id for rule in document.rules}
+    assert all(len(rules) == 16 for rules in shown)
+    assert all(shown[i] | shown[i + 1] | shown[i + 2] == every for i in range(39))
+    counts = [sum(rule in rules for rules in shown) for rule in every]
+    assert set(counts) == {16}
+    assert grid_of(TOOLS, document, 7, 739_005) == days[5]
 
 
 def test_an_agent_without_rules_and_with_one_tool_still_has_a_grid() -> None:

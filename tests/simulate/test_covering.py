@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from while_pipeline.ids import seed_of
-from while_pipeline.simulate.covering import AllowedPair, AllowedRow, Axes, Pair, Row, cover, coverage, pairs
+from while_pipeline.simulate.covering import Pair, cover, coverage, pairs
+from while_pipeline.simulate.covering_grid import AllowedPair, AllowedRow, Axes, Row
 
 
 def grid(*sizes: int) -> dict[str, tuple[str, ...]]:

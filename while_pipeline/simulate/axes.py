@@ -1,14 +1,17 @@
 """The six axes of the situation space, their declared constraints, and the split into training and held-out.
 
-A situation is one value per axis; as a unit of evaluation it is a task.
+A situation is one value per axis; as a unit of evaluation it is a task. How a value is realised belongs to
+`scenario`, how it is read back to `detect`; that two values cannot show in one conversation is declared here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from operator import attrgetter
 
 from while_pipeline.constants import HELD_OUT_PERCENT, MAX_RULES_IN_GRID
 from while_pipeline.ids import content_id, seed_of
-from while_pipeline.policy_document import PolicyDocument, RuleKind
+from while_pipeline.policy_document import PolicyDocument, PolicyRule, RuleKind
 from while_pipeline.records import Situation
 from while_pipeline.tools import Tool, ToolKind
 
@@ -26,6 +29,17 @@ AXES = ("tool", "policy_rule", "stance", "world_state", "tool_condition", "histo
 
 _RULE_ORDER = (RuleKind.HANDOFF, RuleKind.NEVER, RuleKind.CONFIRM, RuleKind.VERIFY, RuleKind.INFORM)
 
+_NEVER_TOGETHER = frozenset(
+    {
+        *product(WORLD_STATES[1:], ("permission_denied",)),  # nobody sees the record
+        *product(("missing", "already_acted_on"), ("stale",)),  # the answer is an error: it has no age
+    }
+)
+"""(world state, tool condition): the condition hides the state, or the state the condition."""
+
+Forbidden = frozenset[tuple[str, str, str, str]]
+"""(axis, value, axis, value) of values that cannot meet, in both orders."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -33,25 +47,14 @@ class Grid:
 
     axes: Mapping[str, tuple[str, ...]]
     rules_beyond: int
-    """Rules of the policy document that did not fit into the grid."""
-    stateful: frozenset[str]
-    """Tools that name a record: only they can meet a world state other than `exists`."""
-    actions: frozenset[str]
-    """Tools that can fail: every tool of the grid but `none`."""
+    """Rules of the policy document that are not in this grid: it is full, or no tool puts them in play."""
+    forbidden: Forbidden
     sealed_by: int
     """Seed of the held-out split."""
 
     def allowed_pair(self, axis_a: str, value_a: str, axis_b: str, value_b: str) -> bool:
-        """Whether two values can meet: a condition needs a tool, a world state needs an identifier."""
-        values = {axis_a: value_a, axis_b: value_b}
-        tool = values.get("tool")
-        if tool is None:
-            return True
-        if "tool_condition" in values and tool not in self.actions:
-            return values["tool_condition"] == "success"
-        if "world_state" in values and tool not in self.stateful:
-            return values["world_state"] == "exists"
-        return True
+        """Whether two values can show in one conversation."""
+        return (axis_a, value_a, axis_b, value_b) not in self.forbidden
 
     def allowed(self, row: Sequence[str]) -> bool:
         """Whether every pair of a full row can meet."""
@@ -65,14 +68,28 @@ class Grid:
         return not is_held_out(task_id(situation(row)), self.sealed_by)
 
 
-def grid_of(tools: Sequence[Tool], document: PolicyDocument, seed: int) -> Grid:
+def grid_of(tools: Sequence[Tool], document: PolicyDocument, seed: int, day: int = 0) -> Grid:
     """Build the axes of an agent.
 
-    Rules that can be put in play by words come first, so that the grid keeps them when there are too many.
+    When the policy document has more rules than the grid holds, they take turns: each day the window moves on
+    by its own width. Rules that can be put in play by words come first.
+
+    Args:
+        tools: The agent's tools.
+        document: Its policy document.
+        seed: Seals the held-out tasks.
+        day: Ordinal of the day; it alone decides whose turn it is, so that a backfill gives the same grid.
     """
     playable = [t for t in tools if t.kind is not ToolKind.TRANSFER] or list(tools)
-    ordered = sorted(document.rules, key=lambda rule: _RULE_ORDER.index(rule.kind))
-    rules = ordered[:MAX_RULES_IN_GRID]
+    reached = {kind for kind in RuleKind if any(puts_in_play(tool, kind) for tool in playable)}
+    ordered = sorted(
+        (rule for rule in document.rules if rule.kind in reached),
+        key=lambda rule: _RULE_ORDER.index(rule.kind),
+    )
+    rules = ordered
+    if len(ordered) > MAX_RULES_IN_GRID:
+        start = day * MAX_RULES_IN_GRID % len(ordered)
+        rules = [*ordered[start:], *ordered[:start]][:MAX_RULES_IN_GRID]
     several = [SEVERAL] if len(playable) > 1 else []
     axes = {
         "tool": (*[t.name for t in playable], NONE, *several),
@@ -82,15 +99,82 @@ def grid_of(tools: Sequence[Tool], document: PolicyDocument, seed: int) -> Grid:
         "tool_condition": TOOL_CONDITIONS,
         "history": HISTORIES,
     }
+    never = [
+        *((("world_state", state), ("tool_condition", condition)) for state, condition in _NEVER_TOGETHER),
+        *_of_tools(playable, rules),
+    ]
     return Grid(
         axes=axes,
-        rules_beyond=len(ordered) - len(rules),
-        stateful=frozenset(
-            t.name for t in playable if t.key or (t.kind is ToolKind.CREATE and t.identifiers)
-        ),
-        actions=frozenset(t.name for t in playable) | frozenset(several),
+        rules_beyond=len(document.rules) - len(rules),
+        forbidden=frozenset(pair for a, b in never for pair in ((*a, *b), (*b, *a))),
         sealed_by=seed,
     )
+
+
+_Value = tuple[str, str]
+"""(axis, value)."""
+
+
+def _of_tools(tools: Sequence[Tool], rules: Sequence[PolicyRule]) -> Iterator[tuple[_Value, _Value]]:
+    """What a tool cannot meet: states it does not show, faults without a call, rules it is not under.
+
+    Two requests at once can meet a rule when one of their tools can; their records are ordinary.
+    """
+    shown: dict[str, frozenset[str]] = {tool.name: states_shown(tool) for tool in tools}
+    for name, states in (shown | {NONE: frozenset(), SEVERAL: frozenset()}).items():
+        for state in WORLD_STATES[1:]:
+            if state not in states:
+                yield ("tool", name), ("world_state", state)
+    for condition in TOOL_CONDITIONS[1:]:
+        yield ("tool", NONE), ("tool_condition", condition)
+    aged = [tool for tool in tools if has_age(tool)]
+    for name in (t.name for t in tools if t not in aged):
+        yield ("tool", name), ("tool_condition", "stale")
+    if not aged:
+        yield ("tool", SEVERAL), ("tool_condition", "stale")
+    for rule in rules:
+        if not any(puts_in_play(tool, rule.kind) for tool in aged):
+            yield ("policy_rule", rule.rule_id), ("tool_condition", "stale")
+    for rule in rules:
+        for tool in tools:
+            if not puts_in_play(tool, rule.kind):
+                yield ("tool", tool.name), ("policy_rule", rule.rule_id)
+        if rule.kind in DONE_RULES:
+            yield ("tool", NONE), ("policy_rule", rule.rule_id)
+
+
+def states_shown(tool: Tool) -> frozenset[str]:
+    """World states, other than `exists`, that a tool's answers tell of the record it is called about."""
+    said = {parameter for parameter in tool.required if not tool.free_text(parameter)}
+    if tool.kind is ToolKind.CREATE:
+        # The answer shows the new record, not the one it belongs to; without a field no two are the same.
+        belongs = any(parameter != tool.key for parameter in tool.identifiers)
+        return frozenset({"missing"} if belongs else ()) | frozenset({"already_acted_on"} if said else ())
+    if tool.kind is ToolKind.OTHER:
+        return frozenset({"missing"} if tool.identifiers else ())
+    if tool.key is None or tool.kind in (ToolKind.SEARCH, ToolKind.TRANSFER):
+        return frozenset()
+    # A toggle that is not told which way is never done already: called again, it switches back.
+    back = tool.verb == "toggle" and said <= tool.references.keys()
+    return frozenset(WORLD_STATES[1:]) - ({"already_acted_on"} if back else set())
+
+
+DONE_RULES = (RuleKind.CONFIRM, RuleKind.VERIFY)
+"""Kinds of rules that are put in play by what is done, not by the customer's words."""
+
+
+def has_age(tool: Tool) -> bool:
+    """Whether a tool's answers can be out of date: those of a look can, what a call did is of that moment."""
+    return tool.kind in (ToolKind.READ, ToolKind.SEARCH)
+
+
+def puts_in_play(tool: Tool, kind: RuleKind) -> bool:
+    """Whether calling a tool, or asking for it, can bring a rule of `kind` into play."""
+    if kind is RuleKind.CONFIRM:
+        return tool.writes
+    if kind is RuleKind.VERIFY:
+        return tool.writes or bool(tool.identifiers)
+    return True
 
 
 def situation(row: Sequence[str]) -> Situation:
@@ -98,9 +182,13 @@ def situation(row: Sequence[str]) -> Situation:
     return Situation(**dict(zip(AXES, row, strict=True)))
 
 
+_VALUES_OF = attrgetter(*AXES)
+
+
 def row_of(cell: Situation) -> tuple[str, ...]:
     """Values of a situation in axis order."""
-    return tuple(getattr(cell, axis) for axis in AXES)
+    row: tuple[str, ...] = _VALUES_OF(cell)
+    return row
 
 
 def task_id(cell: Situation) -> str:
