@@ -9,8 +9,10 @@ from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.grade.grader import grade
 from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.ids import canonical_json
-from while_pipeline.simulate.arms import Chooser, Spot
+from while_pipeline.simulate.arms import Chooser
 from while_pipeline.simulate.axes import AXES, is_held_out
+from while_pipeline.simulate.cells import Spot
+from while_pipeline.simulate.mutate import OPERATORS
 from while_pipeline.simulate.night import Night, scenario_rows, search_rows
 from while_pipeline.simulate.search import ARMS, SearchResult
 from while_pipeline.tables import simulate
@@ -23,7 +25,7 @@ def _night(seed: int = 5) -> Night:
 
 @cache
 def _found(seed: int = 5, budget: int = 60) -> SearchResult:
-    spots = [Spot("spot", "pay_bill", "timeout", "hurried", 1.0)]
+    spots = [Spot("spot", "pay_bill", "timeout", "hurried", 1.0, n=4, failures=3)]
     chooser = Chooser(GRID, planned(), spots, seed)
     return _night(seed).search(chooser, WRITER, budget=budget, batch_size=20)
 
@@ -63,8 +65,33 @@ def test_every_arm_writes_once_there_is_something_to_follow_and_no_task_is_seale
     probed = _found().probed
     assert {p.scenario.arm for p in probed} == set(ARMS)
     assert not any(is_held_out(p.scenario.task_id, SEED) for p in probed)
-    assert {p.spot_id for p in probed if p.scenario.arm == "llm_guided"} == {"spot", None}
-    assert {p.spot_id for p in probed if p.scenario.arm != "llm_guided"} == {None}
+    assert {p.choice.spot_id for p in probed if p.scenario.arm == "llm_guided"} == {"spot", None}
+    assert {p.choice.spot_id for p in probed if p.scenario.arm != "llm_guided"} == {None}
+
+
+def test_mutants_name_their_operator_and_a_parent_that_failed() -> None:
+    probed = _found().probed
+    rows = {row["scenario_id"]: row for row in scenario_rows(_found())}
+    failed = {p.scenario.scenario_id for p in probed if p.failed}
+    for row in rows.values():
+        mutant = row["arm"] == "failure_mutation"
+        assert (row["operator"] is not None) is mutant is (row["parent_id"] is not None)
+        if mutant:
+            parent = rows[row["parent_id"]]
+            assert row["operator"] in OPERATORS
+            assert row["parent_id"] in failed
+            assert row["task_id"] == parent["task_id"]
+            assert row["answer_key"] == parent["answer_key"]
+            assert row["script"] != parent["script"]
+
+
+def test_phrasings_of_a_choice_are_scenarios_of_one_task_and_world() -> None:
+    chooser = Chooser(GRID, planned(), [], 5)
+    found = _night().search(chooser, WRITER, budget=12, batch_size=12, phrasings=3)
+    structured = [p.scenario for p in found.probed if p.scenario.arm == "structured"]
+    assert len({s.task_id for s in structured[:3]}) == 1
+    assert len({s.script.opening for s in structured[:3]}) == 3
+    assert len({s.world.model_dump_json() for s in structured[:3]}) == 1
 
 
 def test_all_rows_are_what_their_tables_want() -> None:

@@ -12,6 +12,7 @@ from while_pipeline.records import Arm
 from while_pipeline.simulate.arms import Choice, Chooser
 from while_pipeline.simulate.detect import observe, realised, signature
 from while_pipeline.simulate.drive import play
+from while_pipeline.simulate.mutate import mutated
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.rows import Row, rollout_row, scenario_row, step_row
 from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
@@ -37,14 +38,24 @@ class Night:
         self._version, self._seed = policy_version, seed
 
     def search(
-        self, chooser: Chooser, writer: ScenarioWriter, *, budget: int, batch_size: int
+        self,
+        chooser: Chooser,
+        writer: ScenarioWriter,
+        *,
+        budget: int,
+        batch_size: int,
+        phrasings: int = 1,
     ) -> SearchResult:
         """Write scenarios and probe each once; see `search.search`."""
 
         def write(choice: Choice, arm: Arm) -> Scenario:
+            if choice.parent is not None and choice.operator is not None:
+                mutant = mutated(choice.parent, choice.operator, choice.seed)
+                assert mutant is not None, "a chosen operator applies"
+                return mutant
             return writer.write(choice.cell, choice.seed, arm, choice.phrasing)
 
-        return search(chooser, write, self._probe, budget=budget, batch_size=batch_size)
+        return search(chooser, write, self._probe, budget=budget, batch_size=batch_size, phrasings=phrasings)
 
     def _probe(self, scenarios: Sequence[Scenario]) -> Iterator[tuple[Rollout, str, tuple[str, ...], bool]]:
         """Probes are judged by the rules whoever the judge is: searching must not cost model calls twice."""
@@ -76,7 +87,14 @@ class Night:
 def scenario_rows(found: SearchResult) -> list[Row]:
     """Rows of `simulate.scenarios`."""
     return [
-        {"arm": p.scenario.arm, "batch": p.batch, "spot_id": p.spot_id, **scenario_row(p.scenario)}
+        {
+            "arm": p.scenario.arm,
+            "batch": p.batch,
+            "spot_id": p.choice.spot_id,
+            "operator": p.choice.operator,
+            "parent_id": p.choice.parent.scenario_id if p.choice.parent else None,
+            **scenario_row(p.scenario),
+        }
         for p in found.probed
     ]
 

@@ -6,7 +6,6 @@ Each batch an arm is given rows by its share; every new scenario is probed once,
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Literal
 
 from while_pipeline.constants import (
@@ -18,8 +17,9 @@ from while_pipeline.constants import (
     SATURATION_RATE,
     YIELD_GAIN,
 )
-from while_pipeline.records import Arm, Situation
-from while_pipeline.simulate.arms import Choice, Chooser
+from while_pipeline.records import Arm
+from while_pipeline.simulate.arms import TRIES, Choice, Chooser
+from while_pipeline.simulate.cells import Pair, pairs_of
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.scenario import Scenario
 
@@ -27,9 +27,6 @@ StopReason = Literal["budget", "saturated", "nothing left"]
 
 ARMS: tuple[Arm, ...] = tuple(ARM_WEIGHTS)
 _RARE_ARMS: tuple[Arm, ...] = ("behavior_targeted", "failure_mutation")
-
-Pair = tuple[tuple[str, str], tuple[str, str]]
-"""Two axis values seen together: ((axis, value), (axis, value))."""
 
 
 def updated_shares(yields: Mapping[Arm, float | None]) -> dict[Arm, float]:
@@ -75,8 +72,8 @@ class Probed:
     """A scenario with its probe rollout and what the probe showed."""
 
     scenario: Scenario
+    choice: Choice
     batch: int
-    spot_id: str | None
     rollout: Rollout
     signature: str
     realised: tuple[str, ...]
@@ -94,6 +91,7 @@ class ArmBatch:
     new_signatures: int
     new_pairs: int
     yield_per_row: float
+    failures: int
 
 
 @dataclass
@@ -116,15 +114,20 @@ def search(
     *,
     budget: int,
     batch_size: int,
+    phrasings: int = 1,
 ) -> SearchResult:
     """Write and probe scenarios until the budget, saturation, or nothing left to write.
 
+    Time and memory grow with the budget in proportion: no step looks back over what was probed.
+
     Args:
-        chooser: Chooses situations for an arm, given what has been probed so far.
+        chooser: Chooses for each arm, and learns from each probe.
         write: Makes a choice concrete.
         probe: Plays each new scenario once.
         budget: Scenarios in all.
         batch_size: Scenarios between two updates of the shares.
+        phrasings: Scenarios per situation, each counted in the budget: the same in other words. A mutant is
+            a phrasing itself and is played once.
     """
     result = SearchResult()
     shares = dict(ARM_WEIGHTS)
@@ -135,7 +138,9 @@ def search(
 
     def written_by(arm: Arm, rows: int) -> list[tuple[Scenario, Choice]]:
         """New scenarios of an arm."""
-        made = [(write(choice, arm), choice) for choice in chooser.choose(arm, rows, result.probed)]
+        each = 1 if arm == "failure_mutation" else phrasings
+        choices = [c for choice in chooser.choose(arm, -(-rows // each)) for c in choice.phrased(each)]
+        made = [(write(choice, arm), choice) for choice in choices[:rows]]
         new = {s.scenario_id: (s, choice) for s, choice in made if s.scenario_id not in seen_scenarios}
         seen_scenarios.update(new)
         return list(new.values())
@@ -143,33 +148,26 @@ def search(
     while len(result.probed) < budget:
         planned = allotted(shares, min(batch_size, budget - len(result.probed)))
         written = [row for arm in ARMS for row in written_by(arm, planned[arm])]
-        if not written:  # a small batch may ask none of the arms that still have something
-            written = next((found for arm in ARMS if (found := written_by(arm, 1))), [])
+        if not written:  # chance, or a small batch that asked none of the arms that still have something
+            tries = (written_by(arm, 1) for _ in range(TRIES) for arm in ARMS)
+            written = next((found for found in tries if found), [])
         if not written:
             result.stopped = "nothing left"
             break
-        tally = {arm: [0, 0, 0] for arm in ARMS}
+        tally = {arm: _Tally() for arm in ARMS}
         played = probe([scenario for scenario, _ in written])
         for (scenario, choice), (rollout, sign, shown, failed) in zip(written, played, strict=True):
-            fresh_pairs = _pairs(scenario.situation, shown) - pairs
-            counts = tally[scenario.arm]
-            counts[0] += 1
-            counts[1] += sign not in signatures
-            counts[2] += len(fresh_pairs)
+            fresh_pairs = set(pairs_of(scenario.situation, shown)) - pairs
+            tally[scenario.arm].add(sign not in signatures, len(fresh_pairs), failed)
             signatures.add(sign)
             pairs |= fresh_pairs
-            result.probed.append(Probed(scenario, batch, choice.spot_id, rollout, sign, shown, failed))
-        yields: dict[Arm, float | None] = {
-            arm: (signs + new) / rows if rows else None for arm, (rows, signs, new) in tally.items()
-        }
-        known = [value for value in yields.values() if value is not None]
-        mean = sum(known) / len(known)
-        for arm, (rows, signs, new) in tally.items():
-            own = yields[arm]
-            result.log.append(
-                ArmBatch(batch, arm, shares[arm], rows, signs, new, mean if own is None else own)
-            )
-        quiet = quiet + 1 if sum(t[1] for t in tally.values()) < SATURATION_RATE * len(written) else 0
+            one = Probed(scenario, choice, batch, rollout, sign, shown, failed)
+            result.probed.append(one)
+            chooser.learn(one)
+        yields = {arm: counts.yield_per_row for arm, counts in tally.items()}
+        result.log += _log(batch, shares, tally, yields)
+        new = sum(counts.signatures for counts in tally.values())
+        quiet = quiet + 1 if new < SATURATION_RATE * len(written) else 0
         if quiet >= SATURATION_BATCHES:
             result.stopped = "saturated"
             break
@@ -178,7 +176,40 @@ def search(
     return result
 
 
-def _pairs(cell: Situation, axes: Sequence[str]) -> set[Pair]:
-    """Pairs of axis values realised together."""
-    values = [(axis, getattr(cell, axis)) for axis in axes]
-    return set(combinations(values, 2))
+@dataclass
+class _Tally:
+    """Counts of one arm in one batch."""
+
+    rows: int = 0
+    signatures: int = 0
+    pairs: int = 0
+    failures: int = 0
+
+    def add(self, new_signature: bool, new_pairs: int, failed: bool) -> None:
+        self.rows += 1
+        self.signatures += new_signature
+        self.pairs += new_pairs
+        self.failures += failed
+
+    @property
+    def yield_per_row(self) -> float | None:
+        """None without rows."""
+        return (self.signatures + self.pairs) / self.rows if self.rows else None
+
+
+def _log(
+    batch: int,
+    shares: Mapping[Arm, float],
+    tally: Mapping[Arm, _Tally],
+    yields: Mapping[Arm, float | None],
+) -> list[ArmBatch]:
+    """One entry per arm; an arm without rows is given the mean yield."""
+    known = [value for value in yields.values() if value is not None]
+    mean = sum(known) / len(known)
+    return [
+        ArmBatch(
+            batch, arm, shares[arm], t.rows, t.signatures, t.pairs, mean if own is None else own, t.failures
+        )
+        for arm, t in tally.items()
+        for own in [yields[arm]]
+    ]
