@@ -28,8 +28,8 @@ def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: P
     day, loaded = context.partition_key, project.load()
     looked_at = times_looked_at(warehouse.read(prove.Looks, before=day))
     tasks = draw_held_out(
-        grid(loaded),
-        ScenarioWriter(loaded.tools, loaded.policy_document),
+        grid(loaded, day),
+        ScenarioWriter(loaded.tools, loaded.policy_document, loaded.settings.world),
         tasks=loaded.settings.prove.tasks,
         seed=loaded.settings.seed,
         day=day,

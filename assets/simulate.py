@@ -1,35 +1,41 @@
 """Simulate: the plan of situations, the search for those that break the agent, and the rollouts."""
 
-import json
-from itertools import chain, combinations
+import datetime as dt
+import shutil
+import time
+from dataclasses import fields
+from itertools import combinations
+from pathlib import Path
 
 import dagster as dg
+import duckdb
 import polars as pl
 from pydantic import Field
 
-from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
+from assets.stored import PARTITIONS, Stored, key_of, store, store_files, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
 from while_pipeline.agents.policy import Weights
+from while_pipeline.constants import CELL_WEIGHTS, RL_CELL_WEIGHTS
 from while_pipeline.ids import seed_of
 from while_pipeline.project import Project
 from while_pipeline.records import Situation
-from while_pipeline.settings import BudgetSettings
-from while_pipeline.simulate.arms import Chooser, Spot
+from while_pipeline.settings import BudgetSettings, Spread
+from while_pipeline.simulate.arms import Chooser
 from while_pipeline.simulate.axes import AXES, Grid, grid_of, is_held_out
+from while_pipeline.simulate.cells import Spot
+from while_pipeline.simulate.coverage import PLAYED, coverage_counts, coverage_table
 from while_pipeline.simulate.covering import Pair, pairs
 from while_pipeline.simulate.night import Night, scenario_rows, search_rows
 from while_pipeline.simulate.plan import axes_rows, plan, plan_rows
-from while_pipeline.simulate.rows import rollouts_from, scenarios_from
 from while_pipeline.simulate.scenario import ScenarioWriter
+from while_pipeline.simulate.shards import Manifest, Terms, cut, figures, paths_by_table
+from while_pipeline.simulate.workers import Site, cast_of, finish_shards, progress
 from while_pipeline.tables import simulate, watch
-from while_pipeline.tables.base import frame
+from while_pipeline.tables.base import Table, frame, table_name
 from while_pipeline.train.registry import weights_from
 from while_pipeline.watch.map import spots_for
-
-PROGRESS = 1_000
-"""Rollouts between two lines of progress in the log."""
 
 
 class Budget(dg.Config):
@@ -39,7 +45,7 @@ class Budget(dg.Config):
         default=None, ge=1, description="Scenarios to write and probe; empty: budget.scenarios of while.yaml."
     )
     k: int | None = Field(
-        default=None, ge=1, description="Rollouts per scenario; empty: budget.k of while.yaml."
+        default=None, ge=1, description="Rollouts per scenario; empty: budget.k of while.yaml, or its mode's."
     )
 
     def over(self, settings: BudgetSettings) -> BudgetSettings:
@@ -47,17 +53,38 @@ class Budget(dg.Config):
         return settings.model_copy(update={k: v for k, v in self.model_dump().items() if v is not None})
 
 
-def grid(project: Project) -> Grid:
-    """The project's situation space."""
-    return grid_of(project.tools, project.policy_document, project.settings.seed)
+def grid(project: Project, day: str) -> Grid:
+    """The project's situation space; rules that do not all fit into it take turns by the day."""
+    turn = dt.date.fromisoformat(day).toordinal()
+    return grid_of(project.tools, project.policy_document, project.settings.seed, turn)
+
+
+def weights_of(agent: pl.DataFrame) -> Weights | None:
+    """Weights of the agent that `watch.agent` recorded; None when it is not the embedded one."""
+    row = agent.row(0, named=True)
+    return weights_from(row) if row["weights"] else None
+
+
+def terms_of(project: Project, agent: pl.DataFrame, spread: Spread) -> Terms:
+    """What decides the rollouts of the agent that `watch.agent` recorded."""
+    row = agent.row(0, named=True)
+    day = row["day"].isoformat()
+    return Terms(
+        day=day,
+        tools=tuple(tool.model_dump() for tool in project.tools),
+        policy_document=project.policy_document.text,
+        policy_version=row["policy_version"],
+        seed=seed_of(project.settings.seed, day),
+        k=spread.k,
+        first=spread.first,
+    )
 
 
 def night(project: Project, models: Models, agent: pl.DataFrame) -> Night:
     """The night of the agent that `watch.agent` recorded."""
     row = agent.row(0, named=True)
-    weights: Weights | None = weights_from(row) if row["weights"] else None
     return Night(
-        models.agent(project, weights),
+        models.agent(project, weights_of(agent)),
         project.tools,
         project.policy_document,
         policy_version=row["policy_version"],
@@ -69,7 +96,7 @@ def night(project: Project, models: Models, agent: pl.DataFrame) -> Night:
 def axes(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Six axes: tool, policy rule, stance, world state, tool condition, history."""
     day, loaded = context.partition_key, project.load()
-    space = grid(loaded)
+    space = grid(loaded, day)
     rows = axes_rows(space, loaded.tools, loaded.policy_document)
     yield from store(
         day,
@@ -79,16 +106,35 @@ def axes(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Proje
     )
 
 
+def played_before(warehouse: Warehouse, day: str) -> dict[str, int]:
+    """Scenarios per planned task that were written on the days before; none on the very first day."""
+    counted = """
+        SELECT task_id, count(*) FROM simulate.scenarios
+        WHERE day < ? AND task_id IN (SELECT task_id FROM simulate.coverage_plan)
+        GROUP BY task_id
+    """
+    try:
+        return dict(warehouse.query(counted, [day]).iter_rows())
+    except duckdb.CatalogException:
+        return {}
+
+
 @table_assets(simulate.CoveragePlan, deps=[simulate.Axes])
 def coverage_plan(
     context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource
 ) -> Stored:
-    """Every pair of values that can meet is in some situation; what earlier days planned is kept."""
+    """Every pair of values that can meet is in some situation; what earlier days planned is kept.
+
+    What they played least comes first.
+    """
     day, loaded = context.partition_key, project.load()
-    earlier = warehouse.read_last(simulate.CoveragePlan, before=day)
-    cells = [Situation(**{axis: row[axis] for axis in AXES}) for row in earlier.iter_rows(named=True)]
-    kept, new, report = plan(grid(loaded), cells)
-    rows = plan_rows(kept, new, loaded.tools)
+    earlier = warehouse.read(simulate.CoveragePlan, before=day).sort(
+        "day", "position", descending=[True, False]
+    )
+    distinct = earlier.select(AXES).unique(maintain_order=True)
+    cells = [Situation(**row) for row in distinct.iter_rows(named=True)]
+    kept, new, report = plan(grid(loaded, day), cells, loaded.settings.budget.strength)
+    rows = plan_rows(kept, new, loaded.tools, played_before(warehouse, day))
     yield from store(
         day,
         warehouse,
@@ -122,16 +168,18 @@ def scenarios(
     plan_cells = [Situation(**{axis: row[axis] for axis in AXES}) for row in planned.iter_rows(named=True)]
     by_name = {tool.name: tool for tool in loaded.tools}
     spots = [
-        Spot(**{name: row[name] for name in ("spot_id", "tool", "tool_condition", "stance", "share")})
+        Spot(**{field.name: row[field.name] for field in fields(Spot)})
         for row in spots_for(weak.iter_rows(named=True), by_name)
     ]
     seed = seed_of(loaded.settings.seed, "search", day)
     player = night(loaded, models, agent)
+    weights = RL_CELL_WEIGHTS if budget.mode == "rl" else CELL_WEIGHTS
     found = player.search(
-        Chooser(grid(loaded), plan_cells, spots, seed),
-        ScenarioWriter(loaded.tools, loaded.policy_document),
+        Chooser(grid(loaded, day), plan_cells, spots, seed, weights),
+        ScenarioWriter(loaded.tools, loaded.policy_document, loaded.settings.world),
         budget=budget.scenarios,
         batch_size=budget.batch,
+        phrasings=budget.spread.phrasings,
     )
     probes = [row for row, _ in player.rows(p.rollout for p in found.probed)]
     yield from store(
@@ -154,28 +202,48 @@ def rollouts(
     project: ProjectResource,
     models: Models,
 ) -> Stored:
-    """K attempts per scenario: the probe is the first, the rest is played here."""
+    """K attempts per scenario: the probe is the first, the rest is played here, shard by shard.
+
+    Finished shards stay on disk until all are stored, so a night that was stopped goes on from there.
+    """
     day, loaded = context.partition_key, project.load()
-    k = config.over(loaded.settings.budget).k
+    budget = config.over(loaded.settings.budget)
     written, probes, agent = warehouse.read_day(day, simulate.Scenarios, simulate.Probes, watch.Agent)
-    held, probed = scenarios_from(written), rollouts_from(probes, written)
-    player = night(loaded, models, agent)
-    rows, steps = [], []
-    for i, (row, made) in enumerate(player.rows(chain(probed, player.play(held, range(1, k))))):
-        rows.append(row)
-        steps += made
-        if (i + 1) % PROGRESS == 0:
-            context.log.info(f"{i + 1} of {len(held) * k} rollouts")
-    made_rows = frame(simulate.Rollouts, day, rows)
-    shown = sum(len(json.loads(row["realised"])) for row in rows)
+    terms = terms_of(loaded, agent, budget.spread)
+    most = written.height * terms.k
+    player, processes, size = cast_of(models.agent(loaded, weights_of(agent)), most, budget.processes)
+    site = Site(terms, player, Path(warehouse.database).parent / "shards" / day)
+    manifests: list[Manifest] = []
+    shards, started = list(cut(terms, written, probes, size)), time.monotonic()
+    for manifest in finish_shards(site, shards, processes):
+        manifests.append(manifest)
+        context.log.info(progress(manifests, len(shards), time.monotonic() - started))
+    files = paths_by_table(site.folder, manifests)
+    slices: dict[type[Table], list[Path]] = {
+        model: files.get(table_name(model), []) for model in (simulate.Rollouts, simulate.Steps)
+    }
+    yield from store_files(day, warehouse, slices, figures(slices[simulate.Rollouts]))
+    shutil.rmtree(site.folder)
+
+
+@table_assets(simulate.Coverage, deps=[simulate.CoveragePlan, simulate.Scenarios, simulate.Rollouts])
+def coverage(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
+    """What was planned, what was played, and what the conversations really show."""
+    day = context.partition_key
+    with warehouse.connect():
+        planned = warehouse.read(simulate.CoveragePlan, day)
+        played = warehouse.query(PLAYED, [day])
+    table = coverage_table(grid(project.load(), day), planned, played)
+    counts = coverage_counts(table)
     yield from store(
         day,
         warehouse,
-        {simulate.Rollouts: made_rows, simulate.Steps: frame(simulate.Steps, day, steps)},
+        {simulate.Coverage: frame(simulate.Coverage, day, table.iter_rows(named=True))},
         {
-            "lost": made_rows["lost"].count(),
-            "axes_realised": shown / max(1, len(AXES) * made_rows.height),
-            "tokens": sum(row["input_tokens"] + row["output_tokens"] for row in rows),
+            "pairs_planned": counts.planned,
+            "pairs_played": counts.played,
+            "pairs_realised": counts.realised,
+            "fraction_realised": counts.fraction,
         },
     )
 
@@ -190,7 +258,7 @@ def every_pair_is_planned(
     context: dg.AssetCheckExecutionContext, warehouse: Warehouse, project: ProjectResource
 ) -> dg.AssetCheckResult:
     """An independent count: no code is shared with what made the plan."""
-    space = grid(project.load())
+    space = grid(project.load(), context.partition_key)
     can_meet = set(pairs(space.axes, space.allowed_pair))
     missing: list[str] = []
     with warehouse.connect():
@@ -244,4 +312,31 @@ def few_are_lost(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -
     )
 
 
-CHECKS = [every_pair_is_planned, no_sealed_task, few_are_lost]
+MIN_SHOWN = 0.95
+"""What an array ten times over shows of its pairs, however the agent misbehaves; less points at a value that
+its tools, its rules or the detector do not let through."""
+
+
+@dg.asset_check(
+    asset=key_of(simulate.Coverage),
+    partitions_def=PARTITIONS,
+    description=f"Of the planned pairs that were played, at least {MIN_SHOWN:.0%} showed in a conversation.",
+)
+def what_was_played_was_shown(
+    context: dg.AssetCheckExecutionContext, warehouse: Warehouse
+) -> dg.AssetCheckResult:
+    """A warning, not a gate: a small night has too few worlds for what an unlucky agent hides."""
+    counts = coverage_counts(warehouse.read(simulate.Coverage, context.partition_key))
+    return dg.AssetCheckResult(
+        passed=counts.realised >= MIN_SHOWN * counts.played,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={
+            "pairs_planned": counts.planned,
+            "pairs_played": counts.played,
+            "pairs_realised": counts.realised,
+            "fraction_of_planned": counts.fraction,
+        },
+    )
+
+
+CHECKS = [every_pair_is_planned, no_sealed_task, few_are_lost, what_was_played_was_shown]

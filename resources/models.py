@@ -27,7 +27,7 @@ class Models(dg.ConfigurableResource[Any]):
         if settings.plays == "endpoint" and settings.endpoint is not None:
             return EndpointPlayer(settings.endpoint, Path(self.data) / FILE_NAME)
         if settings.plays == "callable" and settings.callable is not None:
-            return CallableAgent(load_callable(settings.callable), settings.callable)
+            return CallableAgent(load_callable(settings.callable), settings.callable, settings.timeout_s)
         assert weights is not None, "the embedded agent needs weights"
         return EmbeddedAgent(weights)
 

@@ -95,3 +95,9 @@ def played(count: int, samples: int = 1, seed: int = 5) -> tuple[Rollout, ...]:
 def transcript(rollout: Rollout) -> Transcript:
     """A rollout of the example as the grader reads it."""
     return transcript_of(rollout, BY_NAME, DOCUMENT)
+
+
+def gave_up_early(rollout: Rollout) -> bool:
+    """Whether a fault that may clear was reported after one retry: no defect, and yet it may have cleared."""
+    reports = (d for d in rollout.decisions if d.head == "fault" and d.choice == "report")
+    return any("retryable" in d.features and "spent" not in d.features for d in reports)

@@ -147,7 +147,7 @@ def test_the_openai_form_carries_arguments_as_json_text() -> None:
     call = ToolCall(id="a", name="f", arguments={"city": "Zürich"})
     written = to_openai(Message(role="assistant", tool_calls=(call,)))
     assert written["content"] is None
-    assert written["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"city": "Zürich"}'}
+    assert written["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"city":"Zürich"}'}
 
 
 _values = st.recursive(

@@ -72,6 +72,15 @@ def test_a_rules_kind_is_what_it_asks_of_the_agent(text: str, kind: RuleKind) ->
         "| you must | never read | what stands in a table |",
         "> you must never read what stands in a quotation",
         "- must be short",
+        "Status | What the agent must do\n--- | ---\nclosed | must never be opened again by anyone",
+        "<!-- the agent must never read what stands in a comment -->",
+        "---\ntitle: you must never read the front matter\n---\n",
+        "Each bill has these statuses:\n- **issued**: it cannot be changed by anyone\n- paid, must stay so",
+        "There are four statuses, one of which must be shown:\n\n- closed lines cannot be opened again",
+        "To do so you need to follow these steps\n- look at the bill",
+        "- reset_line(line_id) - Resets a line. Required before it can be used.",
+        "This section explains what an agent must do about bills.",
+        "For example, you should tell them the price first.",
         "The office is open on all days of the week.",
     ],
 )
@@ -87,6 +96,36 @@ def test_a_list_item_goes_on_over_lines_and_a_ruler_after_it_is_no_heading() -> 
         "You must always give the name.",
         "You must never lie to people.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("You are the agent of a bank. Never lie to any customer.", "Never lie to any customer."),
+        ("A SIM is a small card. You must never ask for its PIN.", "You must never ask for its PIN."),
+        (
+            "Some lines are old. Check the line. If it is locked, you must escalate to support.",
+            "Check the line. If it is locked, you must escalate to support.",
+        ),
+        ("1. Never use `reset_line_now` on *any* line.", "Never use reset_line_now on any line."),
+        ("You must identify the customer first.\n</main_rules>", "You must identify the customer first."),
+    ],
+)
+def test_a_rule_begins_with_the_first_sentence_that_obliges_and_what_that_leans_on(
+    text: str, rule: str
+) -> None:
+    assert [found.text for found in read_policy_document(text).rules] == [rule]
+
+
+def test_a_list_of_facts_does_not_hide_the_rules_after_it() -> None:
+    facts = "Each line has:\n- a plan that must be known"
+    assert len(_kinds(f"{facts}\n\nNever lie to anyone here.\n\n- Never guess the id of a line.")) == 2
+
+
+def test_no_status_list_and_no_field_of_a_public_policy_is_a_rule() -> None:
+    texts = [rule.text for path in PUBLIC for rule in _public(path).rules]
+    assert not any(re.match(r"(If the status is|There are|Each \w+ has|\w+ ID$)", text) for text in texts)
+    assert not any("</" in text or "_policy>" in text for text in texts)
 
 
 def test_a_rule_keeps_its_id_when_it_moves_and_gets_another_when_it_is_reworded() -> None:
@@ -114,7 +153,7 @@ def test_no_heading_and_no_role_line_of_a_public_policy_is_a_rule(path: str) -> 
     roles = [
         rule.text
         for rule in document.rules
-        if re.match(r"(as an? .*agent|you are|the current time)", rule.text, re.I)
+        if re.match(r"(as an? .*agent|you are (?!not allowed)|the current time)", rule.text, re.I)
     ]
     assert document.rules
     assert not headings & {rule.text for rule in document.rules}
@@ -124,8 +163,8 @@ def test_no_heading_and_no_role_line_of_a_public_policy_is_a_rule(path: str) -> 
 @pytest.mark.parametrize(
     ("path", "rules", "kinds"),
     [
-        (PUBLIC[0], 21, {"confirm": 1, "never": 5, "handoff": 2, "verify": 3, "inform": 10}),
-        (PUBLIC[1], 15, {"never": 2, "handoff": 1, "verify": 2, "inform": 10}),
+        (PUBLIC[0], 19, {"confirm": 1, "never": 5, "handoff": 2, "verify": 3, "inform": 8}),
+        (PUBLIC[1], 15, {"never": 3, "handoff": 1, "verify": 2, "inform": 9}),
     ],
 )
 def test_the_rules_of_a_public_policy_are_counted_by_kind(
@@ -149,6 +188,29 @@ def test_a_rule_is_put_in_play_by_its_own_trigger_only_and_an_inform_rule_by_a_q
         spoken = rule.kind in (RuleKind.NEVER, RuleKind.HANDOFF)
         assert told == ([rule.rule_id] if spoken else [])
         assert asked == ([rule.rule_id] if rule.kind is RuleKind.INFORM else [])
+
+
+def test_a_sentence_means_the_rule_it_says_most_of() -> None:
+    document = read_policy_document(
+        "- You are not allowed to lift the suspension of a line with an old contract.\n"
+        "- If the suspension cannot be lifted, transfer the customer to a human."
+    )
+    never, handoff = document.rules
+    assert (never.kind, handoff.kind) == (RuleKind.NEVER, RuleKind.HANDOFF)
+    assert document.in_play(f"I want you to {never.trigger}.") == (never,)
+    assert document.in_play(f"You should know that {handoff.trigger}.") == (handoff,)
+
+
+@pytest.mark.parametrize(
+    ("text", "trigger"),
+    [
+        ("If any segment was flown, the agent cannot help and transfer is needed.", "any segment was flown"),
+        ("Look at the SIM if asked. If it is locked, escalate to a human.", "it is locked"),
+    ],
+)
+def test_the_trigger_of_a_handoff_is_the_case_and_not_what_the_agent_does(text: str, trigger: str) -> None:
+    (rule,) = read_policy_document(text).rules
+    assert (rule.kind, rule.trigger) == (RuleKind.HANDOFF, trigger)
 
 
 def test_a_record_that_is_called_a_policy_is_not_a_question_about_rules() -> None:

@@ -1,9 +1,10 @@
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from while_pipeline.errors import ProjectError
-from while_pipeline.settings import Settings, load_settings
+from while_pipeline.settings import Settings, Spread, load_settings
 
 
 def _load(text: str, root: Path) -> Settings:
@@ -15,6 +16,12 @@ def test_a_name_is_enough(tmp_path: Path) -> None:
     settings = _load("name: shop\n", tmp_path)
     assert settings == Settings(name="shop")
     assert settings.agent.plays == "embedded"
+
+
+def test_a_world_of_ones_own_is_named_in_one_line_or_with_its_dials(tmp_path: Path) -> None:
+    in_one_line = _load("name: shop\nworld: my_world:World\n", tmp_path).world
+    assert in_one_line == _load("name: shop\nworld: {plays: my_world:World}\n", tmp_path).world
+    assert in_one_line.transient_share == Settings(name="shop").world.transient_share
 
 
 @pytest.mark.parametrize(
@@ -48,6 +55,20 @@ def test_a_name_is_enough(tmp_path: Path) -> None:
             2_000_000,
             "less than or equal to 1000000",
         ),
+        ("name: a\nbudget: {scenarios: -5}", "budget.scenarios", -5, "greater than or equal to 1"),
+        ("name: a\nworld: {transient_share: 2}", "world.transient_share", 2, "less than or equal to 1"),
+        (
+            "name: a\nworld: {max_transient_failures: 0}",
+            "world.max_transient_failures",
+            0,
+            "greater than or equal to 1",
+        ),
+        ("name: a\nworld: my world", "world.plays", "my world", "module:Class such as my_world:World"),
+        ("name: a\nbudget: {mode: all}", "budget.mode", "all", "'rl', 'sft' or 'adaptive'"),
+        ("name: a\nbudget: {processes: 0}", "budget.processes", 0, "greater than or equal to 1"),
+        ("name: a\nbudget: {processes: all}", "budget.processes", "all", "valid integer"),
+        ("name: a\nagent: {timeout_s: 0}", "agent.timeout_s", 0, "greater than 0"),
+        ("name: a\nagent: {timeout_s: .inf}", "agent.timeout_s", inf, "less than or equal to 3600"),
         ("name: a\nprove: {level: 0.5}", "prove.level", 0.5, "greater than 0.5"),
         ("name: a\nprove: {level: 95}", "prove.level", 95, "less than 1"),
         ("name: a\nprove: {min_effect: -0.1}", "prove.min_effect", -0.1, "greater than or equal to 0"),
@@ -108,3 +129,26 @@ def test_settings_cannot_be_changed_after_they_were_checked(tmp_path: Path) -> N
     settings = _load("name: a", tmp_path)
     with pytest.raises(ValueError, match="frozen"):
         settings.seed = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("budget", "spread"),
+    [
+        ("{}", Spread(phrasings=1, k=8, first=8)),
+        ("{mode: rl, k: 3}", Spread(phrasings=1, k=3, first=3)),
+        ("{mode: sft}", Spread(phrasings=3, k=4, first=4)),
+        ("{mode: sft, k: 1, phrasings: 5}", Spread(phrasings=5, k=1, first=1)),
+        ("{mode: adaptive}", Spread(phrasings=1, k=8, first=2)),
+        ("{mode: adaptive, k: 16}", Spread(phrasings=1, k=16, first=2)),
+        ("{mode: adaptive, k: 1}", Spread(phrasings=1, k=1, first=1)),
+    ],
+)
+def test_a_mode_spreads_the_rollouts_and_an_explicit_figure_overrides_it(
+    budget: str, spread: Spread, tmp_path: Path
+) -> None:
+    assert _load(f"name: a\nbudget: {budget}", tmp_path).budget.spread == spread
+
+
+def test_auto_is_no_number_of_processes(tmp_path: Path) -> None:
+    assert _load("name: a\nbudget: {processes: auto}", tmp_path).budget.processes is None
+    assert _load("name: a\nbudget: {processes: 3}", tmp_path).budget.processes == 3

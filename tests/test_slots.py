@@ -16,18 +16,40 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "array": st.lists(st.text() | st.integers(), max_size=3),
     "object": st.dictionaries(st.text(), st.none() | st.booleans(), max_size=3),
 }
+IDENTIFIERS = st.from_regex(
+    r"[A-Z]{2,5}-?\d{1,6}|\d{3,6}|[a-z]+-\d\d|[A-Z][a-z]+( [A-Z][a-z]+)?", fullmatch=True
+)
 TYPED = st.sampled_from(sorted(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), VALUES[kind]))
-PARAMETERS = st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=8), min_size=1, max_size=3).map(
+NAMED = st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=8), min_size=1, max_size=3).map(
     "_".join
 )
+PARAMETERS = NAMED | NAMED.map("{}_id".format)
+FORMS = st.integers(0, 2 * len(slots.FORMS))
 
 
-@given(PARAMETERS, TYPED)
-def test_what_is_said_is_heard_as_its_schema_types_it(parameter: str, typed: tuple[str, Any]) -> None:
+@given(PARAMETERS, TYPED | st.tuples(st.just("string"), IDENTIFIERS), FORMS)
+def test_what_is_said_in_any_form_is_heard_as_its_schema_types_it(
+    parameter: str, typed: tuple[str, Any], form: int
+) -> None:
     kind, value = typed
-    text = f"Hello. The {slots.say(parameter, value)}. Thanks."
+    text = f"Hello.\nIt is me, Ada Fox, on 2026-01-02.\nThe {slots.say(parameter, value, form)}. Thanks."
     heard = slots.hear(parameter, {"type": kind}, text)
     assert json.dumps(heard) == json.dumps(value)
+
+
+@given(st.permutations(["line_id", "plan", "phone_number", "date"]), FORMS)
+def test_values_said_in_one_sentence_are_each_heard(order: list[str], form: int) -> None:
+    known = {"line_id": "LINE-48213", "plan": "basic", "phone_number": "555-010-0000", "date": "2026-05-01"}
+    text = f"My {', '.join(slots.say(name, known[name], form) for name in order)}."
+    assert {name: slots.hear(name, {}, text) for name in order} == known
+
+
+def test_an_identifier_is_said_in_as_many_ways_as_there_are_forms() -> None:
+    said = {slots.say("line_id", "LINE-48213", form) for form in range(len(slots.FORMS))}
+    assert said == {
+        "line id is LINE-48213", "line id LINE-48213", "line number is LINE-48213",
+        "line number LINE-48213", "line LINE-48213",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -36,9 +58,21 @@ def test_what_is_said_is_heard_as_its_schema_types_it(parameter: str, typed: tup
         ("line_id", {}, "My line id is LINE-4821.", "LINE-4821"),
         ("line_id", {}, "LINE ID: LINE-4821, please", "LINE-4821"),
         ("lineId", {}, "the line_id should be LINE-4821", "LINE-4821"),
+        ("line_id", {}, "It is about my line, LINE-48213.", "LINE-48213"),
+        ("line_id", {}, "line number LINE-48213 please", "LINE-48213"),
+        ("ticket_id", {"type": "integer"}, "It is about ticket 48213.", 48213),
+        ("line_id", {}, "My line is dead since 5 pm.", None),
+        ("line_id", {}, "I called the line 3 times.", None),
         ("line_id", {}, "My line id is A-1. Sorry, the line id is B-2.", "B-2"),
+        ("line_id", {}, "My line id is A-1.\nSorry, line number B-2.", "B-2"),
         ("gb_amount", {"type": "number"}, "gb amount is 2.5.", 2.5),
         ("gb_amount", {"type": "number"}, "gb amount is plenty", None),
+        ("auto_pay", {"type": "boolean"}, "auto pay is no, thanks", False),
+        ("auto_pay", {"type": "boolean"}, "auto pay is maybe", None),
+        ("plan", {"enum": ["basic", "family"]}, "I want my plan to save money. My plan is basic.", "basic"),
+        ("plan", {"enum": ["basic", "family"]}, "My plan is too expensive.", None),
+        ("date", {"format": "date"}, "The date is fine.", None),
+        ("full_name", {}, "My full name is Ada Fox and that is it.", "Ada Fox"),
         ("passengers", {"type": "array"}, 'passengers is [{"name": "Ada"}], thanks', [{"name": "Ada"}]),
         ("passengers", {"type": "array"}, "passengers is [{broken", None),
         ("line_id", {}, "My pipeline id is P-1.", None),
@@ -51,3 +85,9 @@ def test_a_value_is_heard_only_where_it_was_said(
     parameter: str, schema: dict[str, Any], text: str, value: Any
 ) -> None:
     assert slots.hear(parameter, schema, text) == value
+
+
+def test_changing_what_was_heard_does_not_change_what_is_heard_again() -> None:
+    text = "seats is [1, 2]"
+    slots.hear("seats", {"type": "array"}, text).append(3)
+    assert slots.hear("seats", {"type": "array"}, text) == [1, 2]

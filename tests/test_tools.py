@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from tests.example import EXAMPLE, ROOT, SHARED
 from while_pipeline.errors import ProjectError
-from while_pipeline.tools import Tool, load_tools, parse_tools, plain_schema
+from while_pipeline.tools import Tool, load_tools, parse_tools
 
 DESCRIBED = {"name": "get_order", "description": "Read."}
 ORDER = {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]}
@@ -39,6 +38,10 @@ def test_every_vendors_shape_gives_the_same_tool(document: Any) -> None:
 def test_the_openai_shape_reads_back() -> None:
     tools = parse_tools([{"name": "get_order", "input_schema": ORDER}], "tools.json")
     assert parse_tools([tool.openai() for tool in tools], "tools.json") == tools
+
+
+def test_two_hundred_tools_are_read() -> None:
+    assert len(parse_tools([{"name": f"get_{n}", "input_schema": ORDER} for n in range(200)], "t")) == 200
 
 
 def test_a_tool_without_parameters_takes_an_empty_object() -> None:
@@ -175,12 +178,12 @@ def test_a_bad_tool_is_told_by_position_name_field_and_mend(document: Any, key: 
     assert mend in caught.value.mend
 
 
-@pytest.mark.parametrize(("content", "mend"), [(b"[{", "it is not JSON"), (b"\xff", "it is not JSON")])
-def test_a_file_that_is_not_json_is_told(content: bytes, mend: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"[{", b"\xff"])
+def test_a_file_that_is_not_json_is_told(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "tools.json").write_bytes(content)
     with pytest.raises(ProjectError, match=r"tools\.json: file") as caught:
         load_tools("tools.json", tmp_path)
-    assert mend in caught.value.mend
+    assert "it is not JSON" in caught.value.mend
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
@@ -191,32 +194,6 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 def test_what_was_written_is_what_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps([{"name": "f", "parameters": ORDER}]))
     assert [tool.name for tool in load_tools("t.json", tmp_path)] == ["f"]
-
-
-# -- plain schemas ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("schema", "plain"),
-    [
-        ({}, {"type": "string"}),
-        ({"type": ["null", "integer"]}, {"type": "integer"}),
-        ({"anyOf": [{"type": "null"}, {"type": "number"}], "title": "T"}, {"type": "number", "title": "T"}),
-        ({"enum": [1, 2]}, {"enum": [1, 2], "type": "integer"}),
-        ({"const": True}, {"const": True, "type": "boolean"}),
-        ({"$ref": "#/$defs/Id"}, {"type": "integer"}),
-        ({"allOf": [{"$ref": "#/$defs/Id"}]}, {"type": "integer"}),
-        ({"type": "array", "items": {"$ref": "#/$defs/Id"}}, {"type": "array", "items": {"type": "integer"}}),
-    ],
-)
-def test_a_schema_is_narrowed_to_one_plain_case(schema: dict[str, Any], plain: dict[str, Any]) -> None:
-    assert plain_schema(schema, {"$defs": {"Id": {"type": "integer"}}}) == plain
-
-
-def test_a_schema_that_holds_itself_ends() -> None:
-    tree = {"type": "object", "properties": {"left": {"$ref": "#/$defs/Tree"}}}
-    plain = plain_schema({"$ref": "#/$defs/Tree"}, {"$defs": {"Tree": tree}})
-    assert plain == {"type": "object", "properties": {"left": {}}}
 
 
 # -- what names tell --------------------------------------------------------------------------------------
@@ -241,7 +218,7 @@ AIRLINE_GOLDEN = """
     cancel_reservation             cancel    reservation     reservation_id
     get_reservation_details        read      reservation     reservation_id
     get_user_details               read      user            user_id
-    list_all_airports              search    record          -
+    list_all_airports              search    airport         -
     search_direct_flight           search    direct_flight   -
     search_onestop_flight          search    onestop_flight  -
     send_certificate               create    certificate     -
@@ -319,6 +296,99 @@ def test_an_invented_free_text_is_the_agents_own_and_a_number_is_not() -> None:
     assert (tool.free_text("reason"), tool.free_text("reason_code")) == (True, False)
 
 
-def test_every_shipped_schema_is_a_valid_schema() -> None:
-    for tool in load_tools("tools.json", EXAMPLE):
-        Draft202012Validator.check_schema(tool.parameters)
+# -- what names records -----------------------------------------------------------------------------------
+
+TEXT = {"type": "string"}
+NAMES_A_RECORD: list[tuple[str, dict[str, Any], str | None]] = [
+    ("line_id", TEXT, "line"),
+    ("orderId", TEXT, "order"),
+    ("id", TEXT, None),
+    ("order_number", TEXT, "order"),
+    ("invoice_no", {"type": "integer"}, "invoice"),
+    ("booking_reference", TEXT, "booking"),
+    ("ticket_uuid", {"type": "string", "format": "uuid"}, "ticket"),
+    ("tracking_number", TEXT, None),
+    ("new_plan_id", TEXT, "plan"),
+    ("payment_ids", {"type": "array", "items": TEXT}, "payment"),
+    ("order", {"type": "string", "description": "Number of the order, on the receipt."}, "order"),
+    ("account", {"type": "string", "format": "uuid"}, "account"),
+    ("user", {"type": "integer", "description": "The user's ID."}, "user"),
+]
+NAMES_NONE: list[tuple[str, dict[str, Any]]] = [
+    ("phone_number", TEXT),
+    ("flight_number", TEXT),
+    ("zip_code", TEXT),
+    ("country_code", TEXT),
+    ("idempotency_id", {"type": "string", "format": "uuid"}),
+    ("conversation_id", TEXT),
+    ("verify_id", {"type": "boolean"}),
+    ("order", {"type": "string", "description": "What to order."}),
+    ("order", {"type": "object", "description": "The order, with its number."}),
+    ("paid", TEXT),
+]
+
+
+def _taking(parameter: str, schema: dict[str, Any], name: str = "change_it") -> Tool:
+    schema = {"type": "object", "properties": {parameter: schema}, "required": [parameter]}
+    return Tool(name=name, description="", parameters=schema)
+
+
+@pytest.mark.parametrize(("parameter", "schema", "entity"), NAMES_A_RECORD)
+def test_a_parameter_names_a_record_by_name_schema_or_description(
+    parameter: str, schema: dict[str, Any], entity: str | None
+) -> None:
+    tool = _taking(parameter, schema)
+    assert tool.references == {parameter: entity}
+    assert tool.identifiers == (() if schema["type"] == "array" else (parameter,))
+
+
+@pytest.mark.parametrize(("parameter", "schema"), NAMES_NONE)
+def test_other_numbers_codes_and_ids_name_none(parameter: str, schema: dict[str, Any]) -> None:
+    assert _taking(parameter, schema).references == {}
+
+
+@pytest.mark.parametrize("name", ["get_customer_orders", "list_orders", "get_all_orders_for_customer"])
+def test_what_is_looked_for_by_its_owner_is_not_the_owner(name: str) -> None:
+    tool = _taking("customer_id", TEXT, name)
+    assert (tool.kind, tool.entity, tool.key) == ("search", "order", None)
+
+
+def test_an_order_is_cancelled_by_its_number() -> None:
+    tool = _taking("order_number", TEXT, "cancel_order")
+    assert (tool.kind, tool.entity, tool.key) == ("cancel", "order", "order_number")
+
+
+# -- what MCP adds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"order": {"type": "object", "properties": {"total": {"type": "number"}}}},
+        {"orders": {"type": "array", "items": {"properties": {"total": {"type": "number"}}}}},
+        {"result": {"$ref": "#/$defs/Order"}},
+        {"total": {"type": "number"}},
+    ],
+    ids=["under its name", "in a list", "by reference", "flat"],
+)
+def test_the_output_schema_tells_the_fields_of_a_record(output: dict[str, Any]) -> None:
+    order = {"type": "object", "properties": {"total": {"type": "number"}}}
+    schema = {"type": "object", "properties": output, "$defs": {"Order": order}}
+    (tool,) = parse_tools({"tools": [DESCRIBED | {"inputSchema": ORDER, "outputSchema": schema}]}, "t")
+    assert tool.output_fields == {"total": {"type": "number"}}
+
+
+def test_a_broken_output_schema_is_told() -> None:
+    with pytest.raises(ProjectError) as told:
+        parse_tools([DESCRIBED | {"inputSchema": ORDER, "outputSchema": {"type": "array"}}], "tools.json")
+    assert told.value.key == "tools[0] (get_order).outputSchema"
+
+
+def test_a_tool_that_only_reads_by_its_own_word_changes_nothing() -> None:
+    entry = {"name": "refund_order", "inputSchema": ORDER}
+    plain, hinted = (
+        parse_tools([entry | {"annotations": {"readOnlyHint": hint}}], "tools.json")[0]
+        for hint in (False, True)
+    )
+    assert (plain.kind, plain.writes) == ("pay", True)
+    assert (hinted.kind, hinted.key, hinted.writes) == ("read", "order_id", False)

@@ -56,8 +56,8 @@ def test_curly_apostrophes_are_made_straight() -> None:
 
 
 def test_before_a_message_the_agent_knew_customer_and_tools_only() -> None:
-    assert TALK.before(0) == ""
-    assert TALK.before(3) == "Look at my bill\nopen"
+    assert TALK.heard_before(0) == []
+    assert TALK.heard_before(3) == ["Look at my bill", "open"]
     assert TALK.customer_before(6) == ["Look at my bill", "No"]
 
 
@@ -76,7 +76,7 @@ def test_a_judge_reads_every_message_and_every_call_with_its_arguments_as_json()
     assert said.text().splitlines() == [
         "USER: Hi",
         "CALL: get_bill {oops",
-        'CALL: get_bill {"id": "B\u00f8"}',
+        'CALL: get_bill {"id":"B\u00f8"}',
         "CALL: get_bill {}",
         "TOOL: x",
     ]

@@ -193,3 +193,32 @@ def test_a_training_row_leads_back_to_the_traffic_and_the_policy_it_came_from(tr
 def test_a_training_row_that_no_weak_spot_asked_for_is_there_without_one(trained: Path) -> None:
     (row,) = read_snapshot(trained, "FROM lineage.row WHERE rollout_id = 'r2'").to_dicts()
     assert (row["spot_id"], row["spot_tool"], row["sample"]) == (None, None, 3)
+
+
+def test_coverage_so_far_says_since_when_each_pair_is_planned_played_and_shown(warehouse: Warehouse) -> None:
+    pair: dict[str, Any] = {
+        "axis_a": "tool",
+        "value_a": "refund",
+        "axis_b": "stance",
+        "value_b": "hurried",
+        "arm": "all",
+    }
+    other = pair | {"value_b": "unsure", "planned": True, "played": 0, "realised": 0}
+    first = [pair | {"planned": True, "played": 3, "realised": 0}, other]
+    second = [
+        pair | {"planned": False, "played": 2, "realised": 1},
+        pair | {"planned": False, "played": 2, "realised": 1, "arm": "structured"},
+        other,
+    ]
+    warehouse.replace_slice(simulate.Coverage, DAY, made(simulate.Coverage, *first))
+    warehouse.replace_slice(simulate.Coverage, NEXT_DAY, made(simulate.Coverage, *second, day=NEXT_DAY))
+    found = asked(
+        warehouse,
+        """SELECT value_b, first_planned::VARCHAR, first_played::VARCHAR, first_realised::VARCHAR,
+            played, realised
+        FROM simulate.coverage_so_far""",
+    )
+    assert found.rows() == [
+        ("unsure", DAY, None, None, 0, 0),
+        ("hurried", DAY, DAY, NEXT_DAY, 5, 1),
+    ]

@@ -42,6 +42,16 @@ SATURATION_RATE: Final = 0.02
 """Twelve batches in a row with under 2 % new signatures: more rows would repeat what is known."""
 EXPLORATION_FLOOR: Final = 0.20
 """Share of the budget that weak spots may not claim, so that unknown weaknesses can still be found."""
+CELL_WEIGHTS: Final = {"undercoverage": 0.35, "risk": 0.35, "novelty": 0.20, "behavior_gap": 0.10}
+"""What makes a cell worth playing: where little was played and where the agent fails, before what is new."""
+RL_CELL_WEIGHTS: Final = {"undercoverage": 0.25, "risk": 0.25, "novelty": 0.15, "behavior_gap": 0.35}
+"""For a reinforcement-learning set, where only groups that disagree carry a gradient."""
+PRIOR_PLAYS: Final = 4
+"""Plays that the overall failure rate counts for at a pair of values: one failure alone is a rumour."""
+CANDIDATES: Final = 8
+"""Cells weighed for each steered row: the best of eight is in the top tenth of all in 57 % of cases."""
+MAX_MUTATIONS: Final = 3
+"""Mutations on top of one another; past three a script is a collage that nobody would write."""
 
 # -- episodes ---------------------------------------------------------------------------------------------
 
@@ -49,10 +59,6 @@ MAX_AGENT_TURNS: Final = 12
 """Public benchmark conversations of this kind end within ten assistant turns in 95 % of cases."""
 PATIENCE: Final = 3
 """A customer asked the same thing three times leaves."""
-TRANSIENT_SHARE: Final = 0.7
-"""Of the scheduled faults that may clear, the share that does; the rest stays, so that both are practised."""
-MAX_TRANSIENT_FAILURES: Final = 2
-"""A transient fault clears after one or two failed attempts: a patient agent recovers in three calls."""
 
 # -- grading ----------------------------------------------------------------------------------------------
 

@@ -7,6 +7,8 @@ import hashlib
 import json
 from typing import Any
 
+import orjson
+
 DIGEST_BYTES = 10
 """80 bits: at 10 million rows the chance of one collision is below 1e-10, and ids stay readable."""
 
@@ -20,7 +22,12 @@ def canonical_json(value: Any) -> str:
     Raises:
         ValueError: `value` holds NaN or infinity, which JSON cannot carry.
     """
-    return _ENCODER.encode(value)
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # lone surrogates, integers beyond 64 bits, keys that are no text
+        return _ENCODER.encode(value)
+    # orjson writes NaN as null, the standard encoder refuses it.
+    return _ENCODER.encode(value) if "null" in text else text
 
 
 def content_id(*parts: Any) -> str:

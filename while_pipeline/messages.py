@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from while_pipeline.records import Message, Role, Step, ToolCall
 
 ROLES: dict[str, Role] = {
@@ -97,25 +99,32 @@ def steps(messages: Sequence[Message]) -> list[Step]:
     names never identify a call. A result no call asked for is left out.
     """
     found: list[Step] = []
-    position = 0
-    while position < len(messages):
-        calls: list[tuple[int, ToolCall]] = []
-        while position < len(messages) and messages[position].role == "assistant":
-            calls += [(position, call) for call in messages[position].tool_calls]
-            position += 1
-        results: list[Message] = []
-        while position < len(messages) and messages[position].role != "assistant":
-            results += [messages[position]] if messages[position].role == "tool" else []
-            position += 1
-        if not calls:
+    calls: list[tuple[int, ToolCall]] = []
+    results: list[Message] = []
+    answered = False
+    for position, message in enumerate(messages):
+        if message.role != "assistant":
+            answered = True
+            if message.role == "tool":
+                results.append(message)
             continue
-        bound = _bind([call for _, call in calls], results)
-        for (turn, call), message in zip(calls, bound, strict=True):
-            result = None if message is None else message.content or ""
-            found.append(
-                Step(index=len(found), turn=turn, call=call, result=result, status=result_status(result))
-            )
-    return found
+        if answered and calls:
+            found += _made(calls, results, len(found))
+            calls = []
+        if answered:
+            results, answered = [], False
+        for call in message.tool_calls:
+            calls.append((position, call))
+    return found + _made(calls, results, len(found)) if calls else found
+
+
+def _made(calls: Sequence[tuple[int, ToolCall]], results: Sequence[Message], before: int) -> list[Step]:
+    """The steps of one turn."""
+    made = []
+    for (turn, call), message in zip(calls, _bind(calls, results), strict=True):
+        result = None if message is None else message.content or ""
+        made.append(Step(before + len(made), turn, call, result, result_status(result)))
+    return made
 
 
 def result_status(content: str | None) -> str:
@@ -162,9 +171,15 @@ def to_openai(message: Message) -> dict[str, Any]:
 
 def arguments_text(call: ToolCall) -> str:
     """JSON text of a call's arguments, or what was received when it did not decode."""
-    if call.arguments is None:
-        return call.raw or ""
-    return json.dumps(call.arguments, ensure_ascii=False)
+    return call.raw or "" if call.arguments is None else json_text(call.arguments)
+
+
+def json_text(value: Any) -> str:
+    """JSON text of a value, UTF-8, keys in their order; lone surrogates and long integers are kept."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def from_openai(value: Mapping[str, Any]) -> Message:
@@ -225,7 +240,7 @@ def content_text(content: Any) -> str | None:
 
 def messages_json(messages: Sequence[Message]) -> str:
     """JSON text of messages, in the OpenAI chat form; `messages_from_json` gives equal messages back."""
-    return json.dumps([to_openai(m) for m in messages], ensure_ascii=False, separators=(",", ":"))
+    return json_text([to_openai(m) for m in messages])
 
 
 def messages_from_json(text: str) -> tuple[Message, ...]:
@@ -246,10 +261,12 @@ _remembered_messages = lru_cache(maxsize=4096)(_read_messages)
 _remembered_status = lru_cache(maxsize=16_384)(_read_status)
 
 
-def _bind(calls: Sequence[ToolCall], results: Sequence[Message]) -> list[Message | None]:
+def _bind(calls: Sequence[tuple[int, ToolCall]], results: Sequence[Message]) -> Sequence[Message | None]:
+    if [call.id for _, call in calls] == [result.tool_call_id for result in results]:
+        return results
     bound: list[Message | None] = [None] * len(calls)
     left = list(results)
-    for i, call in enumerate(calls):
+    for i, (_, call) in enumerate(calls):
         match = next((r for r in left if r.tool_call_id and r.tool_call_id == call.id), None)
         if match is not None:
             bound[i] = match

@@ -4,9 +4,13 @@ The policy being trained is another thing; it lives in `agents.policy`.
 """
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from while_pipeline.ids import content_id
 from while_pipeline.records import Record
@@ -41,13 +45,32 @@ _NORMATIVE = re.compile(
 )
 _NOT_A_RULE = re.compile(
     r"^(you are\b(?! (not|never|required)\b)|as an?\b.*\bagent\b|the current (time|date)\b|for example\b|"
-    r"e\.g\.|example\b|note:?$|each \w+ (has|contains|includes|specifies)|there are \w+ )",
+    r"e\.g\.|example\b|note:?$|here (is|are)\b|(the|this) (document|guide|manual|section|chapter)\b)",
     re.IGNORECASE,
 )
+"""Sentences about the agent's role, the clock, an example or the text itself."""
+_FACTS = re.compile(
+    r"^((each|every) \w+ (has|contains|includes|specifies)|there (is|are) \w+ |\||"
+    r"\w+(_\w+)+(\(.*?\))? [-\u2013:] )",
+    re.IGNORECASE,
+)
+"""Paragraphs that say what a record holds, which statuses there are, or what a tool does."""
+_LEANS_BACK = re.compile(
+    r"^(otherwise|however|then|also|this|these|those|they|it|(if|when|unless) (it|they|not|so))\b",
+    re.IGNORECASE,
+)
+"""Sentences that say nothing without the one before."""
 _ASKS_RULE = re.compile(r"\b(rules?|your policy|policy (on|about|for)|how you handle)\b", re.IGNORECASE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_UNDERLINE = re.compile(r"^\s*(?:=+|-{2,})\s*$")
-_BULLET = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
+_HANDS_OVER = re.compile(r"\b(transfer|hand (?:\w+ ){0,3}(?:over|off)|escalat)", re.IGNORECASE)
+_KNOWS_WHO = re.compile(
+    r"\b(verif\w*(?! (?:if|that|whether)\b)|identi(?:ty|fy)|authenticat\w*)\b"
+    r"|first obtain the (user|customer) id"
+)
+_FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_TAG_LINE = re.compile(r"^\s*</?[\w-]+[^<>]*>\s*$", re.MULTILINE)
+"""`<policy>` on a line of its own: Markdown takes it for words when its name is none of HTML's."""
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
 _STOP = frozenset({
     "a", "an", "the", "and", "or", "of", "to", "in", "on", "for", "with", "by", "at", "from", "is",
     "are", "be", "been", "it", "its", "this", "that", "these", "those", "they", "them", "their", "you",
@@ -75,7 +98,8 @@ class PolicyRule(Record):
         """The words that put the rule in play, as the customer would say them."""
         text = re.sub(r"\s+", " ", self.text).rstrip(". ")
         if self.kind is RuleKind.HANDOFF:
-            found = re.search(r"\b(?:when|if)\s+(?!and only)(.+)$", text, re.IGNORECASE)
+            said = next((s for s in sentences(text) if _HANDS_OVER.search(s)), text)
+            found = re.search(r"\b(?:when|if)\s+(?!and only)(.+)$", said, re.IGNORECASE)
             return _first_person(found.group(1)) if found else "I want to speak to a human"
         if self.kind is RuleKind.NEVER:
             pattern = r"\b(?:never|(?:must|should|do|can|are|may) ?not(?: allowed to)?|don't)\s+(.+)$"
@@ -85,17 +109,30 @@ class PolicyRule(Record):
         return " ".join(dict.fromkeys(words[:TRIGGER_WORDS]))
 
     def in_play(self, sentence: str) -> bool:
-        """Whether a customer's sentence puts this rule in play.
+        """Whether a customer's sentence, read for this rule alone, puts it in play."""
+        return bool(self.heard_in(asks_about_rules(sentence), topic_words(sentence)))
+
+    @cached_property
+    def trigger_words(self) -> frozenset[str]:
+        """Topic words of the trigger; none for a rule that no words put in play."""
+        done = self.kind in (RuleKind.CONFIRM, RuleKind.VERIFY)
+        return frozenset() if done else topic_words(self.trigger)
+
+    def heard_in(self, asks_rule: bool, words: frozenset[str]) -> frozenset[str]:
+        """Trigger words by which a customer's sentence puts this rule in play; none when it does not.
+
+        Args:
+            asks_rule: Whether the sentence asks what the rules are.
+            words: The sentence's topic words.
 
         Confirmation and verification are put in play by what is done, not by words; an inform rule only by
         a question about rules.
         """
-        asks_rule = asks_about_rules(sentence)
-        if self.kind in (RuleKind.CONFIRM, RuleKind.VERIFY) or (self.kind is RuleKind.INFORM) != asks_rule:
-            return False
-        trigger, said = topic_words(self.trigger), topic_words(sentence)
+        if (self.kind is RuleKind.INFORM) != asks_rule:
+            return frozenset()
+        heard = self.trigger_words & words
         needed = 1.0 if self.kind is RuleKind.INFORM else TRIGGER_MATCH
-        return bool(trigger) and len(trigger & said) / len(trigger) >= needed
+        return heard if heard and len(heard) / len(self.trigger_words) >= needed else frozenset()
 
 
 class PolicyDocument(Record):
@@ -111,24 +148,51 @@ class PolicyDocument(Record):
     def in_play(self, text: str) -> tuple[PolicyRule, ...]:
         """Rules that a customer's message puts in play, in document order.
 
-        Remembered by text: the samples of a scenario say the same words again and again.
+        A rule heard only in words by which the same sentence puts another in play is not meant. Remembered by
+        text: the samples of a scenario say the same words again and again.
         """
         known = self._known.get(text)
         if known is None:
             if len(self._known) >= REMEMBERED_TEXTS:
                 self._known.clear()
-            said = sentences(text)
-            known = tuple(rule for rule in self.rules if any(rule.in_play(sentence) for sentence in said))
-            self._known[text] = known
+            meant = {rule_id for sentence in sentences(text) for rule_id in self._meant(sentence)}
+            in_play = tuple(rule for rule in self.rules if rule.rule_id in meant) if meant else ()
+            known = self._known[text] = in_play
         return known
+
+    def _meant(self, sentence: str) -> tuple[str, ...]:
+        """Ids of the rules a sentence puts in play, which depend on few words: far fewer than sentences."""
+        words = topic_words(sentence) & self._trigger_words
+        if not words:
+            return ()
+        key = (asks_about_rules(sentence), words)
+        known = self._read.get(key)
+        if known is None:
+            heard = [(rule, said) for rule in self.rules if (said := rule.heard_in(*key))]
+            known = self._read[key] = tuple(
+                rule.rule_id for rule, said in heard if not any(said < others for _, others in heard)
+            )
+        return known
+
+    @cached_property
+    def _trigger_words(self) -> frozenset[str]:
+        return frozenset().union(*(rule.trigger_words for rule in self.rules))
 
     @cached_property
     def _known(self) -> dict[str, tuple[PolicyRule, ...]]:
         return {}
 
+    @cached_property
+    def _read(self) -> dict[tuple[bool, frozenset[str]], tuple[str, ...]]:
+        return {}
+
     def rule(self, rule_id: str) -> PolicyRule | None:
         """The rule with this id, or None."""
-        return next((rule for rule in self.rules if rule.rule_id == rule_id), None)
+        return self._by_id.get(rule_id)
+
+    @cached_property
+    def _by_id(self) -> dict[str, PolicyRule]:
+        return {rule.rule_id: rule for rule in self.rules}
 
     @cached_property
     def confirms(self) -> bool:
@@ -146,6 +210,7 @@ def sentences(text: str) -> list[str]:
     return _SENTENCE.split(text)
 
 
+@lru_cache(maxsize=4096)
 def asks_about_rules(sentence: str) -> bool:
     """Whether a sentence asks what the rules are."""
     return bool(_ASKS_RULE.search(sentence))
@@ -155,17 +220,15 @@ def asks_about_rules(sentence: str) -> bool:
 def read_policy_document(text: str) -> PolicyDocument:
     """Find the rules of a Markdown policy document.
 
-    A rule is a list item or paragraph that says what must or must not be done. Headings, role lines
-    ("You are ..."), lead-ins that end with a colon and lists of facts are not rules.
+    A rule is a list item or paragraph that says what must or must not be done; it begins with the first
+    sentence that does. Headings, tables, quotations, code, role lines ("You are ..."), lead-ins of lists,
+    examples and lists of facts (what a record holds, which statuses there are) are not rules.
     """
     seen: dict[str, PolicyRule] = {}
-    for block in _blocks(text):
-        if block.endswith(":") or _NOT_A_RULE.match(block) or not _NORMATIVE.search(block):
-            continue
-        if len(block.split()) < MIN_RULE_WORDS:
-            continue
-        rule = PolicyRule(rule_id=f"r-{content_id(block)[:8]}", text=block, kind=_kind(block))
-        seen.setdefault(rule.rule_id, rule)
+    for said in map(_rule_text, _blocks(text)):
+        if len(said.split()) >= MIN_RULE_WORDS:
+            rule = PolicyRule(rule_id=f"r-{content_id(said)[:8]}", text=said, kind=_kind(said))
+            seen.setdefault(rule.rule_id, rule)
     return PolicyDocument(text=text, rules=tuple(seen.values()))
 
 
@@ -176,6 +239,7 @@ def topic_words(text: str) -> frozenset[str]:
     return frozenset(stem(word) for word in words if word not in _STOP)
 
 
+@lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
     """Cut the commonest English endings; for matching only."""
     for ending in ("ations", "ation", "ing", "ies", "ed", "es", "s", "e"):
@@ -184,38 +248,68 @@ def stem(word: str) -> str:
     return word
 
 
-def _blocks(text: str) -> list[str]:
-    """List items and paragraphs, one line each, with Markdown emphasis removed."""
-    blocks: list[str] = []
-    fenced = False
-    within: Literal["item", "paragraph"] | None = None
-    for line in text.splitlines():
-        if line.lstrip().startswith("```"):
-            fenced, within = not fenced, None
-        elif fenced or not line.strip() or line.lstrip().startswith(("#", "|", ">")):
-            within = None
-        elif _UNDERLINE.match(line):
-            if within == "paragraph":  # it was a heading
-                blocks.pop()
-            within = None
-        elif _BULLET.match(line):
-            blocks.append(_BULLET.sub("", line).strip())
-            within = "item"
-        elif within:
-            blocks[-1] += " " + line.strip()
-        else:
-            blocks.append(line.strip())
-            within = "paragraph"
-    return [re.sub(r"[*_`]{1,2}(\S.*?\S|\S)[*_`]{1,2}", r"\1", block) for block in blocks]
+@dataclass(frozen=True)
+class _Block:
+    """A list item's or paragraph's text on one line, and whether what it says holds of a list below it."""
+
+    text: str
+    introduces: bool
+
+
+def _blocks(text: str) -> list[_Block]:
+    """List items and paragraphs, without lists that say what something consists of."""
+    tokens = _MARKDOWN.parse(_TAG_LINE.sub("", _FRONT_MATTER.sub("", text)))
+    blocks: list[_Block] = []
+    quoted = lists = facts_below = 0
+    for i, token in enumerate(tokens):
+        if token.type in ("blockquote_open", "table_open"):
+            quoted += 1
+        elif token.type in ("blockquote_close", "table_close"):
+            quoted -= 1
+        elif token.type in ("bullet_list_open", "ordered_list_open"):
+            lists += 1
+            if not facts_below and _lists_facts(blocks, tokens[i - 1]):
+                facts_below = lists
+        elif token.type in ("bullet_list_close", "ordered_list_close"):
+            facts_below = 0 if facts_below == lists else facts_below
+            lists -= 1
+        elif token.type == "paragraph_open" and not quoted and not facts_below:
+            before_list = i + 3 < len(tokens) and tokens[i + 3].type.endswith("_list_open")
+            blocks.append(_Block(_plain(tokens[i + 1]), before_list))
+    return blocks
+
+
+def _lists_facts(blocks: Sequence[_Block], before: Token) -> bool:
+    """Whether the list that begins after `before` says what something consists of: fields, statuses, ..."""
+    return before.type == "paragraph_close" and bool(blocks) and bool(_FACTS.match(blocks[-1].text))
+
+
+def _plain(inline: Token) -> str:
+    """The words of a paragraph, without markup and tags."""
+    kept = {"text", "code_inline", "softbreak", "hardbreak"}
+    said = "".join(child.content or " " for child in inline.children or () if child.type in kept)
+    return " ".join(said.split())
+
+
+def _rule_text(block: _Block) -> str:
+    """The block from its first sentence that says what must or must not be done; empty when none does."""
+    leads_in = block.text.endswith(":") or (block.introduces and block.text[-1:] not in ".!?")
+    if leads_in or _FACTS.match(block.text):
+        return ""
+    said = sentences(block.text)
+    first = next((i for i, s in enumerate(said) if _NORMATIVE.search(s) and not _NOT_A_RULE.match(s)), None)
+    if first is None:
+        return ""
+    while first and _LEANS_BACK.match(said[first]) and not _NOT_A_RULE.match(said[first - 1]):
+        first -= 1
+    return " ".join(said[first:])
 
 
 def _kind(text: str) -> RuleKind:
     low = text.lower()
-    if re.search(r"\b(transfer|hand (?:\w+ ){0,3}(?:over|off)|escalat)", low) and re.search(
-        r"\b(if|when)\b", low
-    ):
+    if _HANDS_OVER.search(low) and re.search(r"\b(if|when)\b", low):
         return RuleKind.HANDOFF
-    if re.search(r"\b(verif\w*|identi(?:ty|fy)|authenticat\w*)\b|first obtain the (user|customer) id", low):
+    if _KNOWS_WHO.search(low):
         return RuleKind.VERIFY
     if re.search(r"\b(confirm\w*|explicit\w*|agree\w*)\b", low) and re.search(
         r"\b(before|first|obtain|must)\b", low
@@ -229,7 +323,8 @@ def _kind(text: str) -> RuleKind:
 
 def _first_person(clause: str) -> str:
     """Turn a rule's clause about the customer into the customer's own words."""
-    clause = re.split(r"[.;:(]| unless | even if ", clause)[0].strip().rstrip(",")
+    told_to_agent = r",\s+(?=(?:the )?agent\b|you\b|(?:please )?(?:transfer|escalate|hand|guide)\b)"
+    clause = re.split(rf"[.;:(]| unless | even if |{told_to_agent}", clause)[0].strip().rstrip(",")
     swaps = [
         (r"\b(the|a) (customer|user)('s)\b", "my"),
         (r"(^|\b(?:and|or|that|because) )(?:they|the customer|the user|a customer|a user)\b", r"\1I"),

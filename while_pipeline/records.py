@@ -4,7 +4,7 @@ What belongs here: one model per thing the vocabulary names. What does not: how 
 (`tables`), read (`watch`), played (`simulate`) or graded (`grade`).
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -44,10 +44,14 @@ class Message(Record):
     """On a tool message: the call it answers."""
 
 
-class Step(Record):
-    """One tool call with its result: what `watch.steps` and `simulate.steps` hold a row of."""
+class Step(NamedTuple):
+    """One tool call with its result: what `watch.steps` and `simulate.steps` hold a row of.
 
-    index: int
+    A named tuple, for every turn of every rollout reads the steps so far.
+    """
+
+    position: int
+    """Among the calls of its conversation."""
     turn: int
     """Index of the assistant message that made the call."""
     call: ToolCall
@@ -135,3 +139,6 @@ class Usage(Record):
 
     input_tokens: int = 0
     output_tokens: int = 0
+
+
+NO_USAGE = Usage()

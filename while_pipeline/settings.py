@@ -1,6 +1,7 @@
 """`while.yaml` as pydantic models: every key a user may set, its default and the reason for it."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
@@ -8,8 +9,10 @@ from zoneinfo import available_timezones
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from while_pipeline.agents.callable_agent import TIMEOUT_S
 from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.errors import ProjectError
+from while_pipeline.simulate.world import WorldOptions
 
 SETTINGS_FILE = "while.yaml"
 
@@ -30,6 +33,8 @@ class AgentSettings(_Settings):
     endpoint: EndpointSettings | None = None
     callable: str | None = None
     """`module:function` taking OpenAI messages and tools and returning an assistant message."""
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = TIMEOUT_S
+    """Seconds a turn of `callable` may take before its rollout is lost; an endpoint has its own."""
 
     @model_validator(mode="after")
     def _player_is_described(self) -> "AgentSettings":
@@ -74,15 +79,89 @@ class TrafficSettings(_Settings):
         return name
 
 
+@dataclass(frozen=True)
+class Spread:
+    """How a night's rollouts are spread: situations x phrasings x k."""
+
+    phrasings: int
+    """Scenarios per situation: the same world and request in other words."""
+    k: int
+    """Rollouts per scenario at most."""
+    first: int
+    """Rollouts every scenario gets; those up to k only where these disagree on pass or fail."""
+
+
+SPREADS = {
+    "rl": Spread(phrasings=1, k=8, first=8),
+    "sft": Spread(phrasings=3, k=4, first=4),
+    "adaptive": Spread(phrasings=1, k=8, first=2),
+}
+"""What a mode means where the settings do not say otherwise."""
+
+
 class BudgetSettings(_Settings):
     """How much is played each night."""
 
     scenarios: Annotated[int, Field(ge=1, le=1_000_000)] = 240
     """Covers a grid of a dozen tools and rules in two nights, with room for the arms that search."""
-    k: Annotated[int, Field(ge=1, le=64)] = 4
-    """Rollouts per scenario: four separate a task that always fails from one that sometimes does."""
+    mode: Literal["rl", "sft", "adaptive"] = "rl"
+    """`rl` plays whole groups, as group-relative training needs them. `sft` varies the words: a good answer
+    to each of three phrasings teaches more than three answers to one. `adaptive` plays two and goes on to k
+    only where the rules pass one and fail the other, for a group that agrees has no gradient. Its groups
+    have 2 or k rows: pass@k is defined where n >= k, so for few tasks, and a pass rate over all rows is
+    biased (a true .2 reads .13 at k = 8); the first two samples of every group are the fair ones."""
+    k: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Rollouts per scenario; empty is the mode's: 8 (`rl`, `adaptive`), with which a policy that passes one
+    time in five shows a pass in 83 % of groups; 4 (`sft`), where one good answer is enough."""
+    phrasings: Annotated[int, Field(ge=1, le=64)] | None = None
+    """Scenarios per situation, counted in `scenarios`; empty is the mode's: 3 (`sft`) or 1."""
+    strength: Literal[2, 3] = 2
+    """Values of different axes that the plan brings together: every pair, or every triple in ten times the
+    situations, for nights of some thousand scenarios."""
     batch: Annotated[int, Field(ge=1)] = 40
     """Scenarios between two updates of the search arms."""
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Processes that play the embedded agent, `auto` for one per core; the rows are the same for any number.
+    An endpoint is asked concurrently from one process; a callable is called from the one that loaded it."""
+
+    @field_validator("processes", mode="before")
+    @classmethod
+    def _auto_is_as_many_as_fit(cls, given: Any) -> Any:
+        return None if given == "auto" else given
+
+    @property
+    def spread(self) -> Spread:
+        """The mode's spread, with `k` and `phrasings` where they are given."""
+        usual = SPREADS[self.mode]
+        k = self.k or usual.k
+        return Spread(
+            phrasings=self.phrasings or usual.phrasings,
+            k=k,
+            first=min(k, usual.first) if self.mode == "adaptive" else k,
+        )
+
+
+class WorldSettings(WorldOptions):
+    """Which world answers the tools while scenarios are played."""
+
+    plays: str = "mock"
+    """`mock` is built from the tools' schemas. `module:Class` is the user's own: a class with `reset(seed)`
+    and `call(tool, arguments)`; `world: module:Class` says the same in one line."""
+    recorded: bool = False
+    """Answers of the tools in the traffic lend their fields to the mock world: closer to the real system, but
+    worlds then change with the traffic, so that two days are compared on different ones."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone_will_do(cls, value: Any) -> Any:
+        return {"plays": value} if isinstance(value, str) else value
+
+    @field_validator("plays")
+    @classmethod
+    def _is_mock_or_a_class(cls, value: str) -> str:
+        if value != "mock" and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+            raise ValueError("write mock, or module:Class such as my_world:World")
+        return value
 
 
 class ProveSettings(_Settings):
@@ -108,6 +187,7 @@ class Settings(_Settings):
     judge: JudgeSettings = JudgeSettings()
     traffic: TrafficSettings = TrafficSettings()
     budget: BudgetSettings = BudgetSettings()
+    world: WorldSettings = WorldSettings()
     prove: ProveSettings = ProveSettings()
 
 

@@ -1,7 +1,8 @@
 """The agent's tools, read from any shape people have them in, and what their names and schemas tell.
 
 What a tool does (its kind), to what (its entity) and by which identifier (its key) is read here once;
-the world, the scenarios and the graders all act on the same reading.
+the world, the scenarios and the graders all act on the same reading. How a schema is narrowed and checked
+belongs to `schemas`.
 """
 
 import importlib
@@ -11,16 +12,30 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
 from while_pipeline.errors import ProjectError
 from while_pipeline.records import Record
+from while_pipeline.schemas import Checker, Schema, check_schema, plain_schema
+from while_pipeline.tool_words import (
+    ARTICLES,
+    FILLER_WORDS,
+    FREE_TEXT,
+    ID_WORDS,
+    LABELS,
+    LINK_WORDS,
+    NOUN_OR_VERB,
+    NUMBER_WORDS,
+    NUMBERED,
+    OWN_TO_THE_CALLER,
+    PEOPLE,
+    ROLES,
+)
 
 
 class ToolKind(StrEnum):
@@ -36,6 +51,7 @@ class ToolKind(StrEnum):
     OTHER = "other"
 
 
+_LOOKS = frozenset({ToolKind.READ, ToolKind.SEARCH})
 WRITES = frozenset({ToolKind.CREATE, ToolKind.UPDATE, ToolKind.CANCEL, ToolKind.PAY})
 
 _VERBS: dict[ToolKind, str] = {
@@ -51,25 +67,6 @@ _VERBS: dict[ToolKind, str] = {
     ToolKind.READ: "get check read fetch lookup show view retrieve run can describe track",
 }
 _KIND_OF_VERB = {verb: kind for kind, verbs in _VERBS.items() for verb in verbs.split()}
-_LINK_WORDS = frozenset({
-    "by", "for", "to", "of", "from", "with", "the", "a", "an", "all", "at", "in", "on",
-})  # fmt: skip
-_FILLER_WORDS = frozenset({
-    "details", "detail", "info", "information", "status", "data", "record", "records", "list",
-})  # fmt: skip
-_NOUN_OR_VERB = frozenset(
-    {"order", "book", "credit", "charge", "issue", "place", "open", "list", "record", "set"}
-)
-_PEOPLE = frozenset(
-    {"human", "humans", "agent", "agents", "person", "colleague", "representative", "operator", "support"}
-)
-"""Where a conversation is handed to; `transfer_line(line_id)` hands over a line and stays an action."""
-FREE_TEXT = frozenset({
-    "reason", "summary", "note", "notes", "description", "message", "comment", "comments", "thought",
-    "details", "text", "body", "subject",
-})  # fmt: skip
-"""Parameters whose wording is the agent's own: never compared, never stored in the world."""
-
 PERSON_ENTITIES = ("customer", "user", "member", "account", "client", "guest", "patient")
 """Entities that stand for the person in the conversation."""
 
@@ -90,14 +87,51 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(w for w in re.split(r"[^a-z0-9]+", spaced.lower()) if w)
 
 
+_SAYS_ALL = re.compile(r"\b(?:all|lists? of|every)\b", re.IGNORECASE)
+_SAYS_ID = re.compile(r"\b(?:ids?|identifiers?|uuids?|numbers?|references?|codes?)\b", re.IGNORECASE)
+
+
+@lru_cache(maxsize=8192)
 def is_identifier(parameter: str) -> bool:
-    """Whether a parameter names a record of the world (`id`, `line_id`)."""
-    return words_of(parameter)[-1:] == ("id",)
+    """Whether a parameter's name alone says that it names a record (`id`, `line_id`, `order_number`)."""
+    words = words_of(parameter)
+    if not words or OWN_TO_THE_CALLER & set(words[:-1]):
+        return False
+    if words[-1] in ID_WORDS:
+        return True
+    return words[-1] in NUMBER_WORDS and bool((NUMBERED | LABELS) & set(words[-2:-1]))
+
+
+def names_records(parameter: str, schema: Schema) -> bool:
+    """Whether a parameter names one record, or several in an array, by its name, schema and description.
+
+    `schema` is a plain schema. A bare noun (`order`, `account`) does when its description speaks of an id, a
+    number, a code or a reference, or its format is `uuid`.
+    """
+    kind, noun = schema.get("type"), parameter
+    if kind == "array":
+        schema = schema.get("items") or {}
+        kind, noun = schema.get("type"), parameter.removesuffix("s")
+    if kind not in ("string", "integer", "number", None):
+        return False
+    if is_identifier(noun):
+        return True
+    if NUMBERED.isdisjoint(words_of(noun)[-1:]):
+        return False
+    return schema.get("format") == "uuid" or bool(_SAYS_ID.search(str(schema.get("description", ""))))
 
 
 def noun_of(parameter: str) -> str | None:
-    """Entity an identifier parameter points to: `line_id` -> `line`; None for a bare `id`."""
-    words = words_of(parameter)[:-1]
+    """Entity an identifier points to: `new_line_ids` -> `line`; None for `id` and for `tracking_number`."""
+    words = list(words_of(parameter))
+    if words and words[-1].removesuffix("s") in ID_WORDS | NUMBER_WORDS:
+        words.pop()
+    while len(words) > 1 and words[0] in ROLES:
+        words.pop(0)
+    return None if set(words) <= LABELS else _entity(words)
+
+
+def _entity(words: Sequence[str]) -> str | None:
     return "_".join([*words[:-1], singular(words[-1])]) if words else None
 
 
@@ -108,6 +142,10 @@ class Tool(Record):
     description: str
     parameters: dict[str, Any]
     """JSON Schema of the arguments, an object schema."""
+    output: dict[str, Any] | None = None
+    """JSON Schema of a structured result, where the source has one (MCP's `outputSchema`)."""
+    read_only: bool = False
+    """Whether the source says that a call changes nothing (MCP's `readOnlyHint`)."""
 
     def openai(self) -> dict[str, Any]:
         """Give the OpenAI function-tool shape."""
@@ -129,8 +167,10 @@ class Tool(Record):
         """First word of the name that says what it does."""
         words = words_of(self.name)
         verbs = [w for w in words if w in _KIND_OF_VERB]
+        if self.read_only:
+            verbs = [w for w in verbs if _KIND_OF_VERB[w] in _LOOKS] or ["get"]
         # In `order_lookup` the first verb is the noun.
-        return next((w for w in verbs if w not in _NOUN_OR_VERB), (verbs or words)[0])
+        return next((w for w in verbs if w not in NOUN_OR_VERB), (verbs or words)[0])
 
     @cached_property
     def kind(self) -> ToolKind:
@@ -138,39 +178,58 @@ class Tool(Record):
         kind = _KIND_OF_VERB.get(self.verb, ToolKind.OTHER)
         if self._moves_money:
             return ToolKind.PAY
-        if kind is ToolKind.TRANSFER and self.identifiers and not _PEOPLE & set(words_of(self.name)):
+        if kind is ToolKind.TRANSFER and self.identifiers and not PEOPLE & set(words_of(self.name)):
             return ToolKind.UPDATE
-        if kind is ToolKind.READ and (self.key is None) and self.required:
+        if kind is ToolKind.READ and self.key is None and (self.required or self._lists_all):
             return ToolKind.SEARCH
         return kind
 
     @cached_property
+    def references(self) -> dict[str, str | None]:
+        """Entity per parameter that names records, alone or in an array; None for a bare id."""
+        return {p: noun_of(p) for p, schema in self.properties.items() if names_records(p, schema)}
+
+    @cached_property
     def identifiers(self) -> tuple[str, ...]:
-        """Required parameters that name records."""
-        return tuple(p for p in self.required if is_identifier(p))
+        """Required parameters that name one record each."""
+        named = {p for p in self.references if self.properties[p].get("type") != "array"}
+        undeclared = {p for p in self.required if p not in self.properties and is_identifier(p)}
+        return tuple(p for p in self.required if p in named | undeclared)
 
     @cached_property
     def _moves_money(self) -> bool:
-        """`send_payment_request(bill_id)` pays a bill: it creates no record of its own."""
-        made = _KIND_OF_VERB.get(self.verb) in (ToolKind.CREATE, ToolKind.UPDATE)
-        return made and bool({"payment", "refund"} & set(words_of(self.name))) and bool(self.identifiers)
+        """`send_payment_request(bill_id)` pays a bill, `make_payment()` pays; neither makes a record."""
+        kind = _KIND_OF_VERB.get(self.verb)
+        made = kind is ToolKind.UPDATE or (kind is ToolKind.CREATE and bool(self.identifiers))
+        return made and bool({"payment", "refund"} & set(words_of(self.name)))
+
+    @cached_property
+    def _lists_all(self) -> bool:
+        """`check_installed_apps()` gives all apps; `check_apn_settings()` one record of several settings."""
+        return self._plural and bool(_SAYS_ALL.search(self.description))
 
     @cached_property
     def _creates(self) -> bool:
         return _KIND_OF_VERB.get(self.verb) is ToolKind.CREATE and not self._moves_money
 
     @cached_property
-    def _subject(self) -> str | None:
-        """First noun after the verb, before a link word: `get_bills_for_customer` -> `bill`."""
+    def _nouns(self) -> list[str]:
+        """Words after the verb, before a link word: `get_bills_for_customer` -> bills."""
         words = words_of(self.name)
         after = words[words.index(self.verb) + 1 :] if self.verb in words else words[1:]
-        nouns: list[str] = []
-        for word in after:
-            if word in _LINK_WORDS:
-                break
-            if word not in _FILLER_WORDS:
-                nouns.append(word)
-        return "_".join([*nouns[:-1], singular(nouns[-1])]) if nouns else None
+        nouns = list(takewhile(lambda w: w not in LINK_WORDS, dropwhile(lambda w: w in ARTICLES, after)))
+        while nouns and nouns != ["data"] and nouns[-1] in FILLER_WORDS:
+            nouns.pop()
+        return nouns
+
+    @cached_property
+    def _plural(self) -> bool:
+        return bool(self._nouns) and self._nouns[-1] != singular(self._nouns[-1])
+
+    @cached_property
+    def _subject(self) -> str | None:
+        """What the name speaks of: `get_bills_for_customer` -> `bill`."""
+        return _entity(self._nouns)
 
     @cached_property
     def entity(self) -> str:
@@ -178,6 +237,9 @@ class Tool(Record):
         nouns = [n for n in map(noun_of, self.identifiers) if n]
         if self._creates and self._subject not in nouns:
             return self._subject or "record"
+        if _KIND_OF_VERB.get(self.verb) in _LOOKS and self._plural:
+            # Several are looked for by what they belong to: `get_customer_orders(customer_id)` gives orders.
+            return _entity([word for word in self._nouns if word not in nouns]) or "record"
         name = self.name.lower()
         named = [n for n in nouns if n in name]
         if self._subject and named and f"{self._subject}s" in words_of(self.name):
@@ -201,75 +263,40 @@ class Tool(Record):
         return self.kind in WRITES
 
     @cached_property
-    def validator(self) -> Draft202012Validator:
-        """Compiled validator of the arguments."""
-        return Draft202012Validator(self.parameters)
+    def validator(self) -> Checker:
+        """Compiled check of the arguments."""
+        return Checker(self.parameters)
+
+    @cached_property
+    def output_fields(self) -> dict[str, Any]:
+        """Plain schema per field of the entity's records, as the declared output shows them.
+
+        Read from the object under the entity's name, else from the items of the only array, else from the
+        output itself. Empty without an output schema.
+        """
+        output = plain_schema(self.output, self.output) if self.output else {}
+        fields: dict[str, Any] = output.get("properties", {})
+        inner = [fields[n] for n in (self.entity, f"{self.entity}s", "results", "result") if n in fields]
+        inner += [s for s in fields.values() if s.get("type") == "array"]
+        for schema in inner:
+            record = schema.get("items", schema) if schema.get("type") == "array" else schema
+            if isinstance(record, Mapping) and "properties" in record:
+                return dict(record["properties"])
+        return fields
+
+    @cached_property
+    def _free_texts(self) -> frozenset[str]:
+        return frozenset(p for p, s in self.properties.items() if s.get("type") == "string" and _is_free(p))
 
     def free_text(self, parameter: str) -> bool:
         """Whether a parameter's wording is the agent's own."""
-        return bool(set(words_of(parameter)) & FREE_TEXT) and self.properties.get(parameter, {}).get(
-            "type"
-        ) in (None, "string")
+        if parameter in self.properties:
+            return parameter in self._free_texts
+        return _is_free(parameter)
 
 
-def plain_schema(
-    schema: Mapping[str, Any], root: Mapping[str, Any], inside: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """Narrow a schema to one plain case that says its type: what a value may look like, not all it may be.
-
-    References into `root` are followed, the first alternative and the first type other than null are taken; a
-    reference met inside itself becomes the empty schema.
-
-    Raises:
-        LookupError: a reference leads nowhere in `root`.
-    """
-    if "$ref" in schema:
-        reference = str(schema["$ref"])
-        return (
-            {}
-            if reference in inside
-            else plain_schema(_referred(reference, root), root, (*inside, reference))
-        )
-    for name in ("anyOf", "oneOf", "allOf"):
-        cases = [case for case in schema.get(name, ()) if case.get("type") != "null"]
-        if cases:
-            rest = {k: v for k, v in schema.items() if k != name}
-            return plain_schema({**rest, **cases[0]}, root, inside)
-    plain = {**schema, "type": _type_of(schema)}
-    if isinstance(plain.get("items"), Mapping):
-        plain["items"] = plain_schema(plain["items"], root, inside)
-    if "properties" in plain:
-        plain["properties"] = {p: plain_schema(s, root, inside) for p, s in plain["properties"].items()}
-    return plain
-
-
-def _referred(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    start, *path = reference.split("/")
-    found: Any = root
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    if start != "#" or not isinstance(found, Mapping):
-        raise LookupError(reference)
-    return found
-
-
-def _type_of(schema: Mapping[str, Any]) -> str:
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        return next((k for k in kind if k != "null"), "null")
-    if kind is not None:
-        return str(kind)
-    values = [schema["const"]] if "const" in schema else schema.get("enum") or []
-    return (
-        _JSON_TYPES.get(type(values[0]), "string")
-        if values
-        else "object"
-        if "properties" in schema
-        else "string"
-    )
-
-
-_JSON_TYPES = {bool: "boolean", int: "integer", float: "number"}
+def _is_free(name: str) -> bool:
+    return not FREE_TEXT.isdisjoint(words_of(name))
 
 
 def load_tools(value: str, root: Path) -> tuple[Tool, ...]:
@@ -335,23 +362,19 @@ def _from_entry(entry: Any, where: str, source: str) -> Tool:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
         raise ProjectError(source, f"{where}.name", name, "a name is letters, digits, `_`, `-` or `.`")
     given: Any = next((inner[k] for k in ("parameters", "inputSchema", "input_schema") if k in inner), {})
-    if not isinstance(given, Mapping) or given.get("type", "object") != "object":
-        raise ProjectError(
-            source, f"{where} ({name}).parameters", given, "it is a JSON Schema of type object"
-        )
-    schema = {"type": "object", **given}
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        field = ".".join(["parameters", *map(str, error.absolute_path)])
-        raise ProjectError(source, f"{where} ({name}).{field}", error.instance, error.message) from error
-    tool = Tool(name=name, description=str(inner.get("description") or ""), parameters=schema)
-    try:
-        _ = tool.properties
-    except LookupError as error:
-        mend = "this reference leads nowhere; define it under $defs of the same parameters"
-        raise ProjectError(source, f"{where} ({name}).parameters.$ref", str(error), mend) from error
-    return tool
+    schema = {"type": "object", **given} if isinstance(given, Mapping) else given
+    output = inner.get("outputSchema")
+    check_schema(schema, source, f"{where} ({name}).parameters")
+    if output is not None:
+        check_schema(output, source, f"{where} ({name}).outputSchema")
+    hints = inner.get("annotations")
+    return Tool(
+        name=name,
+        description=str(inner.get("description") or ""),
+        parameters=schema,
+        output=output,
+        read_only=isinstance(hints, Mapping) and hints.get("readOnlyHint") is True,
+    )
 
 
 def _from_function(function: Any, source: str) -> Tool:

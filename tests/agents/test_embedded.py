@@ -8,16 +8,27 @@ from functools import cache
 import pytest
 from scipy.stats import binomtest
 
-from tests.example import BASE, DOCUMENT, ROOT, SHARED, TOOLS, WRITER, played, rollouts, scenarios
+from tests.example import (
+    BASE,
+    DOCUMENT,
+    ROOT,
+    SHARED,
+    TOOLS,
+    WRITER,
+    gave_up_early,
+    played,
+    rollouts,
+    scenarios,
+)
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.policy import BIAS, HEADS, Weights, defect_of
-from while_pipeline.ids import seed_of
 from while_pipeline.messages import messages_from_json, messages_json
 from while_pipeline.policy_document import read_policy_document
 from while_pipeline.records import Decision, Message, ToolCall
 from while_pipeline.simulate.rollout import Rollout, system_message
 from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.tools import load_tools, parse_tools
+from while_pipeline.uniforms import derived_seed
 
 PUBLIC = {
     "airline": ("tau-bench/airline.tools.openai.json", "tau-bench/airline.wiki.md"),
@@ -88,7 +99,7 @@ def test_replaying_the_visible_messages_gives_the_same_replies_decisions_and_log
         for i, message in enumerate(rollout.messages):
             if message.role == "assistant":
                 visible = messages_from_json(messages_json([system_message(DOCUMENT), *rollout.messages[:i]]))
-                reply = EmbeddedAgent(BASE).respond(visible, copies, seed_of(rollout.seed, turn))
+                reply = EmbeddedAgent(BASE).respond(visible, copies, derived_seed(rollout.seed, turn))
                 assert reply.message == message
                 decisions += reply.decisions
                 logprob += math.fsum(
@@ -99,13 +110,26 @@ def test_replaying_the_visible_messages_gives_the_same_replies_decisions_and_log
         assert rollout.logprob == pytest.approx(logprob, abs=1e-12)
 
 
+def test_many_seeds_at_once_get_what_each_gets_alone_and_equal_choices_are_one_reply(
+    base_rollouts: list[Rollout],
+) -> None:
+    agent, seeds = EmbeddedAgent(BASE), range(40)
+    for rollout in base_rollouts[:40]:
+        for i, message in enumerate(rollout.messages):
+            if message.role == "assistant":
+                visible = [system_message(DOCUMENT), *rollout.messages[:i]]
+                replies = agent.respond_each(visible, TOOLS, seeds)
+                assert replies == [agent.respond(visible, TOOLS, seed) for seed in seeds]
+                assert len({id(reply) for reply in replies}) == len({repr(r) for r in replies})
+
+
 PROCESS = """
 import sys
 from tests.example import BASE, TOOLS
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.messages import messages_from_json
 for line in sys.stdin:
-    print(EmbeddedAgent(BASE).respond(messages_from_json(line), TOOLS, 5).model_dump_json())
+    print(repr(EmbeddedAgent(BASE).respond(messages_from_json(line), TOOLS, 5)))
 """
 
 
@@ -126,7 +150,7 @@ def test_another_process_gives_the_same_replies(base_rollouts: list[Rollout]) ->
         check=True,
     ).stdout.splitlines()
     agent = EmbeddedAgent(BASE)
-    assert told == [agent.respond(messages, TOOLS, 5).model_dump_json() for messages in seen]
+    assert told == [repr(agent.respond(messages, TOOLS, 5)) for messages in seen]
 
 
 # -- without defects --------------------------------------------------------------------------------------
@@ -138,7 +162,7 @@ def test_a_policy_without_defects_does_what_the_answer_key_asks(name: str) -> No
     assert {r.seeded for r in rollouts} == {()}
     assert {r.lost for r in rollouts} == {None}
     right = [
-        r for r in rollouts if r.diff == r.scenario.key.effects and r.ended in ("satisfied", "transferred")
+        r for r in rollouts if r.played.diff == r.scenario.key.effects and r.played.ended in ("satisfied", "transferred")
     ]
     assert len(right) >= 0.98 * len(rollouts)
     told = [" ".join(m.content or "" for m in r.messages if m.role == "assistant") for r in rollouts]
@@ -149,9 +173,9 @@ def test_a_policy_without_defects_does_what_the_answer_key_asks(name: str) -> No
 
 
 def test_a_rollout_that_drew_no_defect_did_what_the_answer_key_asks(base_rollouts: list[Rollout]) -> None:
-    clean = [r for r in base_rollouts if not r.seeded]
+    clean = [r for r in base_rollouts if not r.seeded and not gave_up_early(r)]
     assert len(clean) > 100
-    assert sum(r.diff == r.scenario.key.effects for r in clean) >= 0.98 * len(clean)
+    assert sum(r.played.diff == r.scenario.key.effects for r in clean) >= 0.98 * len(clean)
 
 
 # -- planted defects --------------------------------------------------------------------------------------

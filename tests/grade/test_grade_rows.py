@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import polars as pl
 
 from tests.example import DAY, DOCUMENT, TOOLS, played, transcript
@@ -20,7 +22,7 @@ from while_pipeline.tables.base import frame
 
 JUDGE = RulesJudge()
 PLAYED = played(30, samples=4)
-LOST = PLAYED[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
+LOST = replace(PLAYED[0], played=replace(PLAYED[0].played, lost="AgentError: 503", ended="lost"))
 GRADED = grade([LOST, *PLAYED[1:]], TOOLS, DOCUMENT, JUDGE)
 GRADES = frame(tables.Grades, DAY, [grade_row(one, JUDGE) for one in GRADED])
 ROLLOUTS = frame(

@@ -1,12 +1,13 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from tests.example import DOCUMENT, TOOLS, played, transcript
+from tests.example import DOCUMENT, TOOLS, gave_up_early, played, transcript
 from while_pipeline.constants import STYLE_ONLY_REWARD
 from while_pipeline.grade.conduct import findings
 from while_pipeline.grade.grader import Graded, grade
-from while_pipeline.grade.judge import RulesJudge, Verdict
+from while_pipeline.grade.judge import Case, RulesJudge, Verdict
 from while_pipeline.grade.outcome import Outcome
 from while_pipeline.records import Finding, Severity
 
@@ -80,12 +81,12 @@ def test_no_planted_defect_is_ever_graded_whole() -> None:
 
 
 def test_most_rollouts_without_a_defect_are_graded_whole() -> None:
-    sound = [one for one in GRADED if not one.rollout.seeded]
+    sound = [one for one in GRADED if not one.rollout.seeded and not gave_up_early(one.rollout)]
     assert sum(one.passed is True for one in sound) / len(sound) > 0.9
 
 
 def test_a_lost_rollout_has_neither_reward_nor_pass() -> None:
-    lost = PLAYED[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
+    lost = replace(PLAYED[0], played=replace(PLAYED[0].played, lost="AgentError: 503", ended="lost"))
     (one,) = grade([lost], TOOLS, DOCUMENT, RulesJudge())
     assert (one.reward, one.passed, one.reason) == (None, None, "lost: AgentError: 503")
 
@@ -94,8 +95,8 @@ def test_a_hard_finding_spoils_even_a_clean_verdict_of_another_judge() -> None:
     class Kind:
         identity = "kind"
 
-        def verdicts(self, cases: object) -> list[Verdict]:
-            return [Verdict(clean=True, reason="lovely")] * len(PLAYED)
+        def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
+            return [Verdict(clean=True, reason="lovely")] * len(cases)
 
     for one in grade(PLAYED, TOOLS, DOCUMENT, Kind()):
         expected = 1.0 if one.outcome.ok and not one.has_hard_finding else None

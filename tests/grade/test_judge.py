@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from while_pipeline.records import Finding
 from while_pipeline.simulate.rollout import Rollout
 
 PLAYED = list(played(6))
-LOST = PLAYED[0].model_copy(update={"lost": "AgentError: 503", "ended": "lost"})
+LOST = replace(PLAYED[0], played=replace(PLAYED[0].played, lost="AgentError: 503", ended="lost"))
 
 
 def case(ok: bool | None, *rules: str) -> Case:

@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,11 +39,11 @@ def rollout(
         "diff": dict(diff or {}),
         "ended": "satisfied",
     }
-    return PLAYED.model_copy(update={**update, **changes})
+    return replace(PLAYED, played=replace(PLAYED.played, **{**update, **changes}))
 
 
 def held(one: Rollout) -> Outcome:
-    return outcome(one, transcript(one))
+    return outcome(one.played, transcript(one))
 
 
 def test_what_the_key_asks_and_nothing_else_is_right() -> None:

@@ -6,20 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.example import DOCUMENT, GRID, WRITER, ordinary
-from while_pipeline.policy_document import RuleKind
+from tests.toolsets import PERSON
 from while_pipeline.records import Message
 from while_pipeline.simulate.axes import situation
 from while_pipeline.simulate.customer import NOTHING_MORE, CustomerTurn, respond
+from while_pipeline.simulate.customer_checks import leaks
 from while_pipeline.simulate.script import Script
-from while_pipeline.simulate.values import Persona
 
-PERSON = Persona(
-    full_name="Ada Fox",
-    date_of_birth="1980-02-03",
-    email="ada@example.org",
-    phone_number="555-010-0000",
-    postcode="10000",
-)
 CHANGE = ordinary("change_plan")
 
 
@@ -53,6 +46,9 @@ def _hear(script: Script, *agent_said: str) -> CustomerTurn:
     [
         ("Could you tell me your line id?", "My line id is LINE-1."),
         ("Please provide your line ID.", "My line id is LINE-1."),
+        ("What is your line number?", "My line id is LINE-1."),
+        ("Which line_id is it?", "My line id is LINE-1."),
+        ("Is this your pipeline id?", NOTHING_MORE),
         ("I will need your line id and plan.", "My line id is LINE-1, plan is basic."),
         ("Please provide:\n1. Your line id.\n2. The plan.", "My line id is LINE-1, plan is basic."),
         ("What is your full name and your date of birth?", "I am Ada Fox, born 1980-02-03."),
@@ -95,7 +91,7 @@ def test_what_was_kept_for_later_is_said_once_and_one_at_a_time() -> None:
 
 def test_a_wrong_value_is_corrected_once_it_was_not_found_and_stays_corrected() -> None:
     script = _script(slots={"line_id": "LINE-9"}, corrections={"line_id": "LINE-1"})
-    correction = "Sorry, I misread it. The line id is LINE-1."
+    correction = "Sorry, I misread it: line id is LINE-1."
     not_found = "I could not find a line LINE-9."
     assert _hear(script, "Could you tell me your line id?").text == "My line id is LINE-9."
     assert _hear(script, not_found).text == correction
@@ -121,6 +117,27 @@ def test_a_yes_to_three_different_questions_is_no_impatience_but_to_the_same_one
     assert _hear(_script(), *questions[:1] * 3) == CustomerTurn(None, "gone")
 
 
+def test_a_goal_held_back_is_told_when_asked_for_or_once_something_was_answered() -> None:
+    script = _script(opening="It is about that thing.", holds_back=True, follow_ups=("And the tax?",))
+    assert _hear(script, "What exactly would you like me to do?").text == script.goal_line
+    assert _hear(script, "It is sunny.").text == script.goal_line
+    assert _hear(script, "It is sunny.", "Done.").text == "And the tax?"
+    assert _hear(script, "I can change your plan. Shall I go ahead?", "Done.").text == "And the tax?"
+
+
+def test_the_words_around_what_is_told_are_the_scripts_own() -> None:
+    script = _script(
+        answer="{slots}, all right?",
+        form=4,
+        identity="{full_name}, date of birth {date_of_birth}.",
+        correction="Oh: {slots}.",
+        corrections={"line_id": "LINE-48213"},
+    )
+    assert _hear(script, "Which plan?").text == "Plan is basic, all right?"
+    assert _hear(script, "What is your name?").text == "Ada Fox, date of birth 1980-02-03."
+    assert _hear(script, "I could not find it.").text == "Oh: line LINE-48213."
+
+
 PIECES = (
     "Shall I go ahead?", "What is your full name?", "Could you tell me your line id and plan?",
     "I could not find it.", "That is done.", "Anything else?", "Please provide your order id:", "Why?", "",
@@ -138,10 +155,10 @@ def test_the_customer_never_utters_a_fact_of_the_answer_key_and_always_comes_to_
         return
     scenario = WRITER.write(situation(row), seed)
     script = scenario.script
-    rules = [rule.text for kind in RuleKind for rule in DOCUMENT.of_kind(kind)]
-    # An id the customer was given may be the fact too; a status is a common word and is met as a phrase.
-    secret = {fact for fact in scenario.key.facts if fact not in map(str, script.slots.values())}
-    secret = {fact if "-" in fact else f"status is {fact}" for fact in secret} | set(rules)
+    given = {str(value) for value in (script.slots | script.corrections).values()}
+    secret = {fact for fact in scenario.key.facts if fact not in given} | {
+        rule.text for rule in DOCUMENT.rules
+    }
     messages = [Message(role="user", content=script.opening)]
     for said in talk:
         messages.append(Message(role="assistant", content=said))
@@ -150,8 +167,7 @@ def test_the_customer_never_utters_a_fact_of_the_answer_key_and_always_comes_to_
         if turn.text is None:
             break
         messages.append(Message(role="user", content=turn.text))
-    uttered = " ".join(m.content or "" for m in messages if m.role == "user")
-    assert not [fact for fact in secret if fact in uttered]
+    assert not [m.content for m in messages if m.role == "user" and leaks(m.content or "", secret)]
 
 
 def test_the_customers_turn_depends_on_nothing_but_the_script_and_the_conversation() -> None:

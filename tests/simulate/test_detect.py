@@ -135,10 +135,12 @@ def test_every_rule_is_seen_where_it_can_come_into_play(rule: Any) -> None:
     assert rule.rule_id in _observed(_cell("cancel_order", policy_rule=rule.rule_id))["policy_rule"]
 
 
-def test_a_handed_over_conversation_shows_no_tool_of_its_own() -> None:
+def test_what_is_asked_for_is_done_before_the_conversation_is_handed_over() -> None:
     cell = _cell("cancel_order", policy_rule=RULE[RuleKind.HANDOFF])
-    assert _observed(cell)["tool"] == {NONE}
-    assert realised(cell, _observed(cell)) == [axis for axis in AXES if axis != "tool"]
+    assert realised(cell, _observed(cell)) == list(AXES)
+    alone = _cell(NONE, policy_rule=RULE[RuleKind.HANDOFF])
+    assert _observed(alone)["tool"] == {NONE}
+    assert realised(alone, _observed(alone)) == list(AXES)
 
 
 # -- what is not shown is not realised --------------------------------------------------------------------

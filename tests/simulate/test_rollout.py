@@ -12,8 +12,9 @@ from while_pipeline.agents.protocol import AgentError, Reply
 from while_pipeline.constants import MAX_AGENT_TURNS
 from while_pipeline.messages import messages_json
 from while_pipeline.records import Message, ToolCall, Usage
+from while_pipeline.simulate.customer import CustomerTurn
 from while_pipeline.simulate.drive import HOPELESS, AgentDown, play
-from while_pipeline.simulate.rollout import AskAgent, AskCustomer, Rollout, episode, system_message
+from while_pipeline.simulate.rollout import Episode, Rollout, Sample, system_message
 from while_pipeline.simulate.scenario import Scenario
 from while_pipeline.simulate.world import World
 from while_pipeline.tools import Tool
@@ -82,37 +83,46 @@ class AsyncAlwaysFails(AsyncEmbedded):
 # -- one episode, without any driver ----------------------------------------------------------------------
 
 
-def test_an_episode_asks_the_agent_first_with_the_policy_document_and_the_opening() -> None:
-    ask = next(episode(SCENARIOS[0], TOOLS, DOCUMENT, sample=0, seed=1, policy_version="p"))
-    assert isinstance(ask, AskAgent)
-    assert list(ask.messages) == [
+def _episode() -> Episode:
+    return Episode(SCENARIOS[0], lambda start: World(TOOLS, start), system_message(DOCUMENT))
+
+
+def test_an_episode_awaits_the_agent_first_with_the_policy_document_and_the_opening() -> None:
+    episode = _episode()
+    assert episode.awaits == "agent"
+    assert episode.messages == [
         system_message(DOCUMENT),
         Message(role="user", content=SCENARIOS[0].script.opening),
     ]
 
 
-def test_an_episode_asks_the_customer_after_words_and_the_agent_after_tools() -> None:
-    one = episode(SCENARIOS[0], TOOLS, DOCUMENT, sample=0, seed=1, policy_version="p")
-    next(one)
+def test_an_episode_awaits_the_customer_after_words_and_the_agent_after_tools() -> None:
+    episode = _episode()
     call = ToolCall(id="a", name="get_bill", arguments={"bill_id": "BILL-0"})
-    ask = one.send(
+    episode.take_reply(
         Reply(message=Message(role="assistant", tool_calls=(call, call.model_copy(update={"id": "b"}))))
     )
-    assert isinstance(ask, AskAgent)
-    assert [(m.role, m.tool_call_id) for m in ask.messages[-2:]] == [("tool", "a"), ("tool", "b")]
-    assert isinstance(one.send(Says("Done.").reply), AskCustomer)
+    assert episode.awaits == "agent"
+    assert [(m.role, m.tool_call_id) for m in episode.messages[-2:]] == [("tool", "a"), ("tool", "b")]
+    episode.take_reply(Says("Done.").reply)
+    assert episode.awaits == "customer"
+    episode.take_customer(CustomerTurn(None, "gone"))
+    assert (episode.awaits, episode.ended) == ("nobody", "gone")
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    episode = _episode()
+    twin = episode.fork()
+    twin.take_reply(Says("Done.").reply)
+    twin.take_customer(CustomerTurn("And now?"))
+    assert len(episode.messages) == 2
+    assert (episode.awaits, episode.turn) == ("agent", 0)
+    assert (twin.awaits, twin.turn, len(twin.messages)) == ("agent", 1, 4)
 
 
 def test_the_turns_of_an_episode_have_different_seeds_and_the_samples_too() -> None:
-    seeds = set()
-    for sample in range(2):
-        one = episode(SCENARIOS[0], TOOLS, DOCUMENT, sample=sample, seed=1, policy_version="p")
-        ask = next(one)
-        for _ in range(2):
-            assert isinstance(ask, AskAgent)
-            seeds.add(ask.seed)
-            ask = one.send(Says(None, ToolCall(id="a", name="get_bill", arguments={})).reply)
-    assert len(seeds) == 4
+    samples = [Sample(SCENARIOS[0], n, 1, "p") for n in range(8)]
+    assert len({sample.turn_seed(turn) for sample in samples for turn in range(12)}) == 96
 
 
 # -- what a rollout records -------------------------------------------------------------------------------
@@ -126,7 +136,7 @@ def test_a_rollout_records_what_was_said_and_what_became_of_the_world() -> None:
             results |= {call.id: world.call(call.name, call.arguments) for call in message.tool_calls}
             if message.role == "tool":
                 assert message.content == results[str(message.tool_call_id)]
-        assert world.diff() == rollout.diff
+        assert world.diff() == rollout.played.diff
         assert rollout.messages[0].content == rollout.scenario.script.opening
         assert rollout.logprob == pytest.approx(sum(d.logprob for d in rollout.decisions))
         assert set(rollout.seeded) == {name for d in rollout.decisions if (name := defect_of(d))}
@@ -135,7 +145,7 @@ def test_a_rollout_records_what_was_said_and_what_became_of_the_world() -> None:
 def test_usage_is_summed_and_an_unknown_logprob_stays_unknown() -> None:
     call = ToolCall(id="a", name="get_bill", arguments={})
     (rollout,) = _play(Says(None, call), SCENARIOS[:1], range(1))
-    assert (rollout.ended, rollout.logprob) == ("max_turns", None)
+    assert (rollout.played.ended, rollout.logprob) == ("max_turns", None)
     assert rollout.usage == Usage(input_tokens=10 * MAX_AGENT_TURNS, output_tokens=2 * MAX_AGENT_TURNS)
     (rollout,) = _play(Says(None, call, logprob=-0.5), SCENARIOS[:1], range(1))
     assert rollout.logprob == -0.5 * MAX_AGENT_TURNS
@@ -162,12 +172,21 @@ def test_playing_more_samples_later_gives_what_playing_them_at_once_gives() -> N
     assert {r.rollout_id: r for r in at_once} == later
 
 
-def test_a_rollout_reads_back_from_json() -> None:
-    for rollout in PLAYED[:20]:
-        assert Rollout.model_validate_json(rollout.model_dump_json()) == rollout
+def test_samples_that_went_the_same_way_share_the_conversation() -> None:
+    rollouts = _play(EmbeddedAgent(BASE), SCENARIOS[:20], range(8))
+    shared = {id(r.played) for r in rollouts}
+    # Other choices can lead to the same words, and then no two samples share anything.
+    assert len(shared) >= len({(r.scenario.scenario_id, messages_json(r.messages)) for r in rollouts})
+    assert len(shared) < 0.9 * len(rollouts)
 
 
 # -- the drivers ------------------------------------------------------------------------------------------
+
+
+def test_a_group_played_together_is_its_samples_played_one_by_one() -> None:
+    agent = EmbeddedAgent(BASE)
+    together = _play(agent, SCENARIOS, range(6))
+    assert together == [r for s in SCENARIOS for n in range(6) for r in _play(agent, [s], range(n, n + 1))]
 
 
 def test_both_drivers_give_the_same_rollouts_and_an_agent_that_can_close_is_closed() -> None:
@@ -186,7 +205,7 @@ def test_a_reader_that_stops_early_still_closes_the_agent() -> None:
 
 def test_an_answer_that_never_came_loses_its_rollout_with_the_reason_and_no_other() -> None:
     whole, broken = PLAYED, _play(FailsOn(1))
-    assert (broken[0].ended, broken[0].lost) == ("lost", "AgentError: no answer to call 1")
+    assert (broken[0].played.ended, broken[0].lost) == ("lost", "AgentError: no answer to call 1")
     assert (broken[0].logprob, broken[0].decisions) == (None, ())
     assert broken[1:] == whole[1:]
     assert broken[0].rollout_id == whole[0].rollout_id
@@ -224,7 +243,7 @@ def test_a_bug_in_the_agent_is_not_taken_for_a_lost_rollout() -> None:
 DIGEST = """
 import hashlib
 from tests.example import played
-print(hashlib.sha256("".join(r.model_dump_json() for r in played(40, samples=2)).encode()).hexdigest())
+print(hashlib.sha256("".join(map(repr, played(40, samples=2))).encode()).hexdigest())
 """
 
 
@@ -238,5 +257,5 @@ def test_another_process_with_another_hash_seed_plays_the_same_rollouts(hash_see
         text=True,
         check=True,
     ).stdout.strip()
-    here = "".join(r.model_dump_json() for r in PLAYED)
+    here = "".join(map(repr, PLAYED))
     assert told == hashlib.sha256(here.encode()).hexdigest()

@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from tests.example import BASE, DAY, WRITER, planned, rollouts, transcript
@@ -14,7 +15,6 @@ from while_pipeline.records import Message, ToolCall, Usage
 from while_pipeline.simulate.axes import AXES
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.rows import (
-    rollout_from_row,
     rollout_row,
     rollouts_from,
     scenario_from_row,
@@ -31,6 +31,13 @@ from while_pipeline.tools import Tool
 @cache
 def _scenarios() -> list[Scenario]:
     return [WRITER.write(cell, i, "open_ended") for i, cell in enumerate(planned()[:60])]
+
+
+@cache
+def _stored() -> pl.DataFrame:
+    shared = {"batch": 0, "spot_id": None, "operator": None, "parent_id": None}
+    rows = [{"arm": s.arm, **shared, **scenario_row(s)} for s in _scenarios()]
+    return frame(simulate.Scenarios, DAY, rows)
 
 
 def _row(rollout: Rollout) -> dict[str, Any]:
@@ -68,8 +75,7 @@ def test_a_scenario_reads_back_from_its_row() -> None:
 
 
 def test_scenarios_read_back_from_duckdb_in_order() -> None:
-    rows = [{"arm": s.arm, "batch": 0, "spot_id": None, **scenario_row(s)} for s in _scenarios()]
-    made = frame(simulate.Scenarios, DAY, rows)
+    made = _stored()
     con = duckdb.connect()
     for statement in ddl(simulate.Scenarios):
         con.execute(statement)
@@ -87,13 +93,8 @@ def test_a_sealed_task_reads_back_without_an_arm() -> None:
 
 def test_rollouts_read_back_with_their_scenarios() -> None:
     played = rollouts(EmbeddedAgent(BASE), _scenarios(), range(2))
-    scenarios = frame(
-        simulate.Scenarios,
-        DAY,
-        [{"arm": s.arm, "batch": 0, "spot_id": None, **scenario_row(s)} for s in _scenarios()],
-    )
     made = frame(simulate.Rollouts, DAY, [_row(r) for r in played])
-    assert rollouts_from(made, scenarios) == played
+    assert rollouts_from(made, _stored()) == played
 
 
 @pytest.mark.parametrize(
@@ -108,8 +109,8 @@ def test_rollouts_read_back_with_their_scenarios() -> None:
     ids=["text", "empty", "nothing", "odd calls", "lost"],
 )
 def test_a_rollout_of_any_agent_reads_back_from_its_row(agent: Says) -> None:
-    (rollout,) = rollouts(agent, _scenarios()[:1])
-    assert rollout_from_row(_row(rollout), rollout.scenario) == rollout
+    played = rollouts(agent, _scenarios()[:1])
+    assert rollouts_from(frame(simulate.Rollouts, DAY, map(_row, played)), _stored()) == played
 
 
 def test_a_lost_rollout_is_the_infrastructures_and_keeps_its_reason() -> None:
@@ -140,7 +141,7 @@ def test_running_out_of_turns_is_the_agents_doing() -> None:
 
 
 def test_a_row_counts_what_the_agent_wrote_and_used() -> None:
-    scenario = next(s for s in _scenarios() if not s.script.follow_ups)
+    scenario = next(s for s in _scenarios() if not s.script.follow_ups and not s.script.holds_back)
     (rollout,) = rollouts(Says(Message(role="assistant", content="Order 66, done: 100 %.")), [scenario])
     row = _row(rollout)
     counts = {name: row[name] for name in ("n_turns", "n_tool_calls", "n_words", "n_digits", "n_marks")}

@@ -10,7 +10,7 @@ from while_pipeline.records import Situation
 from while_pipeline.simulate import wording
 from while_pipeline.simulate.axes import HISTORIES, NONE, SEVERAL, STANCES
 from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
-from while_pipeline.simulate.world import World
+from while_pipeline.simulate.world import World, WorldOptions
 from while_pipeline.tools import Tool, is_identifier, parse_tools
 
 SCENARIOS = scenarios(250)
@@ -52,7 +52,11 @@ def _cell(tool: str, **values: str) -> Situation:
         (_cell("pay_bill", policy_rule=RULE[RuleKind.NEVER]), {"bill/*/payment": "paid"}, [], ["refuse"]),
         (_cell("pay_bill", policy_rule=RULE[RuleKind.INFORM]), {"bill/*/payment": "paid"}, [], ["explain"]),
         (_cell("cancel_order", policy_rule=RULE[RuleKind.VERIFY]), {"order/*/status": "cancelled"}, [], []),
-        (_cell("cancel_order", policy_rule=RULE[RuleKind.HANDOFF]), {"transfer": True}, [], ["handoff"]),
+        (
+            _cell("cancel_order", policy_rule=RULE[RuleKind.HANDOFF]),
+            {"order/*/status": "cancelled", "transfer": True}, [], ["handoff"],
+        ),
+        (_cell(NONE, policy_rule=RULE[RuleKind.HANDOFF]), {"transfer": True}, [], ["handoff"]),
         (
             _cell("cancel_order", world_state="missing", policy_rule=RULE[RuleKind.NEVER]),
             {}, [], ["missing", "refuse"],
@@ -73,6 +77,7 @@ def test_the_answer_key_is_what_a_person_would_expect(
     starred = {
         "/".join("*" if part in ids or part in right else part for part in path.split("/")): value
         for path, value in scenario.key.effects.items()
+        if path.rpartition("/")[2] not in scenario.script.slots  # the method of a payment is the customer's
     }
     assert (starred, list(scenario.key.facts), list(scenario.key.must)) == (effects, facts, must)
 
@@ -95,14 +100,53 @@ def test_a_transient_fault_leaves_the_key_as_it_is_without_a_fault_and_a_lasting
             if scenario.world.faults[0].persistent:
                 assert (scenario.key.effects, scenario.key.must) == ({}, ("fault",))
             else:
-                assert (list(scenario.key.effects.values()), scenario.key.must) == (["paid"], ())
+                method = scenario.script.slots["method"]
+                assert (list(scenario.key.effects.values()), scenario.key.must) == ([method, "paid"], ())
+
+
+def test_a_fault_clears_where_the_record_is_special_so_that_its_state_shows() -> None:
+    for state in ("missing", "already_acted_on", "duplicate", "partially_completed", "unknown"):
+        cell = _cell("pay_bill", world_state=state, tool_condition="timeout")
+        assert not any(WRITER.write(cell, seed).world.faults[0].persistent for seed in range(40))
+
+
+def test_how_long_faults_last_is_an_option_of_the_world() -> None:
+    options = WorldOptions(transient_share=1, max_transient_failures=4)
+    writer = ScenarioWriter(TOOLS, DOCUMENT, options)
+    made = [writer.write(_cell("pay_bill", tool_condition="timeout"), seed) for seed in range(60)]
+    assert {scenario.world.faults[0].failures for scenario in made} == {1, 2, 3, 4}
+    assert all("paid" in scenario.key.effects.values() for scenario in made)
+
+
+@pytest.mark.parametrize("kind", [RuleKind.CONFIRM, RuleKind.VERIFY])
+def test_one_of_several_requests_puts_the_rule_in_play(kind: RuleKind) -> None:
+    made = [WRITER.write(_cell(SEVERAL, policy_rule=RULE[kind]), seed) for seed in range(60)]
+    first = [WRITER.by_name[scenario.goals[0]] for scenario in made]
+    assert all(tool.writes or (tool.identifiers and kind is RuleKind.VERIFY) for tool in first)
+    assert all(len(set(scenario.goals)) == 2 for scenario in made)
+
+
+def test_a_mistake_is_impossible_where_the_schema_lists_one_id_only() -> None:
+    (tool,) = parse_tools(
+        [
+            {
+                "name": "get_store",
+                "parameters": {"properties": {"store_id": {"enum": ["S-1"]}}, "required": ["store_id"]},
+            }
+        ],
+        "t.json",
+    )
+    assert (
+        ScenarioWriter((tool,), DOCUMENT).write(_cell("get_store", stance="mistaken"), 1).script.corrections
+        == {}
+    )
 
 
 def test_two_requests_are_both_in_the_key() -> None:
     for seed in range(30):
         scenario = WRITER.write(_cell(SEVERAL), seed)
         if set(scenario.goals) == {"cancel_order", "pay_bill"}:
-            assert sorted(scenario.key.effects.values()) == ["cancelled", "paid"]
+            assert {"cancelled", "paid"} <= set(scenario.key.effects.values())
             break
     else:
         pytest.fail("the pair was never drawn")

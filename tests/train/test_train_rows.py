@@ -51,7 +51,8 @@ def test_sealed_prompts_are_found_by_their_task() -> None:
 
 
 def test_the_answer_keys_facts_are_found_by_rollout() -> None:
-    rows = [{"arm": "structured", "batch": 0, "spot_id": None, **scenario_row(s)} for s in SCENARIOS]
+    asked = {"arm": "structured", "batch": 0, "spot_id": None, "operator": None, "parent_id": None}
+    rows = [{**asked, **scenario_row(s)} for s in SCENARIOS]
     scenarios = frame(simulate.Scenarios, DAY, rows)
     found = facts_by_rollout(ROLLOUTS, scenarios)
     assert found == {r.rollout_id: r.scenario.key.facts for r in PLAYED}

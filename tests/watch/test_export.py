@@ -140,8 +140,8 @@ def test_results_given_out_of_order_stay_with_their_calls() -> None:
     messages = (HELLO, _asks(_call("a", "O-1"), _call("b", "O-2")), _result("b", "two"), _result("a", "one"))
     attributes = [s.attributes for s in _spans(messages) if s.name.startswith("execute_tool")]
     assert [(a["gen_ai.tool.call.arguments"], a["gen_ai.tool.call.result"]) for a in attributes] == [
-        ('{"order_id": "O-2"}', "two"),
-        ('{"order_id": "O-1"}', "one"),
+        ('{"order_id":"O-2"}', "two"),
+        ('{"order_id":"O-1"}', "one"),
     ]
 
 

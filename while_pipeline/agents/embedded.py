@@ -7,17 +7,22 @@ world, the scenario nor the answer key.
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from while_pipeline.agents import phrases
 from while_pipeline.agents.lexicon import Lexicon
-from while_pipeline.agents.policy import RETRYABLE, Weights
+from while_pipeline.agents.policy import RETRYABLE, Odds, Weights
 from while_pipeline.agents.protocol import Reply
 from while_pipeline.agents.view import View
 from while_pipeline.policy_document import RuleKind, read_policy_document
 from while_pipeline.records import Decision, Message, Step, ToolCall
-from while_pipeline.tools import Tool, ToolKind, is_identifier, words_of
+from while_pipeline.simulate.values import persona, value_for
+from while_pipeline.tools import Tool, ToolKind, words_of
+from while_pipeline.uniforms import Uniforms
 
+INVENTIONS = 90_000
+"""Different values the agent makes up, at most."""
 TRIES = 3
 """Calls of one tool before a fault counts as lasting."""
 
@@ -36,6 +41,15 @@ class EmbeddedAgent:
 
         See `protocol.Agent`.
         """
+        return self.respond_each(messages, tools, [seed])[0]
+
+    def respond_each(
+        self, messages: Sequence[Message], tools: Sequence[Tool], seeds: Sequence[int]
+    ) -> list[Reply]:
+        """Give what `respond` gives for every seed.
+
+        The conversation is read once, and seeds that draw the same choices share one `Reply` object.
+        """
         has_system = messages[0].role == "system"
         instructions = (messages[0].content or "") if has_system else ""
         # Compiled anew only when the agent is another one: episodes of a night share their tools.
@@ -43,15 +57,47 @@ class EmbeddedAgent:
             self._lexicon = Lexicon(tuple(tools), read_policy_document(instructions))
             self._tools = tools
         view = View(messages[1:] if has_system else messages, self._lexicon)
-        return _Turn(view, self.weights, random.Random(seed)).reply()
+        start = _Choice()
+        return [self._reply(view, seed, start) for seed in seeds]
+
+    def _reply(self, view: View, seed: int, start: "_Choice") -> Reply:
+        """Follow the choices made by earlier seeds as long as this seed draws the same."""
+        uniforms = Uniforms(seed)
+        choice: _Choice | None = start
+        while choice is not None and choice.odds is not None:
+            choice = choice.after.get(_option(choice.odds, uniforms.next()))
+        if choice is not None and choice.reply is not None:
+            return choice.reply
+        turn = _Turn(view, self.weights, Uniforms(seed))
+        reply, choice = turn.reply(), start
+        for odds, option in turn.drawn:
+            choice.odds = odds
+            choice = choice.after.setdefault(option, _Choice())
+        choice.reply = reply
+        return reply
+
+
+@dataclass(slots=True)
+class _Choice:
+    """A point within a turn: what is drawn there, and what came of each option; or the turn's reply."""
+
+    odds: Odds | int | None = None
+    after: dict[int, "_Choice"] = field(default_factory=dict)
+    reply: Reply | None = None
+
+
+def _option(odds: Odds | int, uniform: float) -> int:
+    """Index of the option drawn; a number stands for that many options alike."""
+    return int(uniform * odds) if isinstance(odds, int) else odds.index(uniform)
 
 
 class _Turn:
     """One turn being decided."""
 
-    def __init__(self, view: View, weights: Weights, rng: random.Random) -> None:
-        self.view, self.weights, self.rng = view, weights, rng
+    def __init__(self, view: View, weights: Weights, uniforms: Uniforms) -> None:
+        self.view, self.weights, self.uniforms = view, weights, uniforms
         self.decisions: list[Decision] = []
+        self.drawn: list[tuple[Odds | int, int]] = []
 
     def reply(self) -> Reply:
         message = self._after_tool() if self.view.last.role == "tool" else self._after_customer()
@@ -63,9 +109,15 @@ class _Turn:
         )
 
     def _decide(self, head: str, *features: str) -> str:
-        decision = self.weights.choose(head, features, self.rng.random())
+        odds = self.weights.odds(head, features)
+        decision = odds.decisions[self._draw(odds)]
         self.decisions.append(decision)
         return decision.choice
+
+    def _draw(self, odds: Odds | int) -> int:
+        option = _option(odds, self.uniforms.next())
+        self.drawn.append((odds, option))
+        return option
 
     # -- after a tool answered ----------------------------------------------------------------------------
 
@@ -89,7 +141,7 @@ class _Turn:
                 return self._again(step)
             text = phrases.hidden(step) if choice == "hide" else phrases.failed(step)
             return self._close([text])
-        if self._pending() is None:
+        if self.view.pending is None:
             return self._close([])
         return self._work()
 
@@ -99,22 +151,23 @@ class _Turn:
     # -- after the customer spoke -------------------------------------------------------------------------
 
     def _after_customer(self) -> Message:
-        asked = self.view.latest_ask
-        handoff = self.view.rule_in_play(asked, RuleKind.HANDOFF)
+        handoff = self.view.rule_in_play(RuleKind.HANDOFF)
         if handoff is not None and self._decide("handoff") == "handoff":
             return self._hand_off(handoff.trigger)
         said: list[str] = []
-        never = self.view.rule_in_play(asked, RuleKind.NEVER)
+        never = self.view.rule_in_play(RuleKind.NEVER)
         if never is not None:
             refused = self._decide("refuse") == "refuse"
             said.append(phrases.refusal(never.trigger) if refused else phrases.promise(never.trigger))
-        inform = self.view.rule_in_play(asked, RuleKind.INFORM)
+        inform = self.view.rule_in_play(RuleKind.INFORM)
         if inform is not None:
             said.append(phrases.rule(inform.text))
         if said:
             return self._close(said)
-        if self._pending() is not None:
+        if self.view.pending is not None:
             return self._work()
+        if self.view.strays:
+            return self._close([phrases.OFF_TOPIC])
         if self.view.requests:
             return self._close([phrases.NOTHING_LEFT])
         if self.view.asks_generally:
@@ -129,21 +182,9 @@ class _Turn:
 
     # -- working on a request -----------------------------------------------------------------------------
 
-    def _pending(self) -> Tool | None:
-        """The first request not yet acted on."""
-        if any(s.call.name in self.view.by_name and self._transfers(s) for s in self.view.steps):
-            return None
-        for tool in self.view.requests:
-            if not self.view.settled(tool):
-                return tool
-        return None
-
-    def _transfers(self, step: Step) -> bool:
-        return self.view.by_name[step.call.name].kind is ToolKind.TRANSFER
-
     def _work(self) -> Message:
         """Do the next thing the first pending request needs."""
-        tool = self._pending()
+        tool = self.view.pending
         assert tool is not None
         phrase = " ".join(words_of(tool.name))
         if self._must_verify(tool) and self._decide("verify") == "verify":
@@ -177,47 +218,25 @@ class _Turn:
 
     def _invent(self, tool: Tool, parameter: str) -> Any:
         """A plausible value from nowhere."""
-        schema = tool.properties.get(parameter, {})
-        if schema.get("enum"):
-            return schema["enum"][0]
-        kind = schema.get("type", "string")
-        if kind != "string":
-            return {"boolean": True, "array": [], "object": {}}.get(kind, 1)
-        digits = self.rng.randrange(10_000, 100_000)
-        return (
-            f"{words_of(parameter)[0][:4].upper()}-{digits}"
-            if is_identifier(parameter)
-            else f"standard-{digits}"
-        )
+        rng = random.Random(self._draw(INVENTIONS))
+        return value_for(parameter, tool.properties.get(parameter, {}), persona(rng), rng)
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Message:
         call = ToolCall(id=f"call_{len(self.view.steps) + 1}", name=name, arguments=arguments)
         return Message(role="assistant", content=None, tool_calls=(call,))
 
-    def _results(self) -> list[str]:
-        """What came of everything done since the last words."""
-        return [
-            phrases.succeeded(step, self.view.by_name[step.call.name])
-            for step in self.view.fresh_steps
-            if step.status in ("ok", "stale") and step.call.name in self.view.by_name and self._is_final(step)
-        ]
-
     def _ask(self, question: str) -> Message:
         """Ask, after telling what an earlier request came to."""
-        return Message(role="assistant", content=" ".join([*self._results(), question]))
+        return Message(role="assistant", content=" ".join([*self.view.results, question]))
 
     def _close(self, said: list[str]) -> Message:
         """Say the outcome of everything done since the last words, in some style."""
-        body = " ".join([*self._results(), *said]) or phrases.NOTHING_LEFT
+        body = " ".join([*self.view.results, *said]) or phrases.NOTHING_LEFT
         style = self._decide("style")
-        text = phrases.styled(style, body, self.view.document.text, self.rng)
+        text = phrases.styled(style, body, self.view.document.text, self._draw)
         if self._pending_other():
             text += " " + phrases.MAY_CONTINUE
         return Message(role="assistant", content=text)
 
-    def _is_final(self, step: Step) -> bool:
-        """Whether no later call of the same tool replaced this answer."""
-        return not any(s.index > step.index and s.call.name == step.call.name for s in self.view.steps)
-
     def _pending_other(self) -> bool:
-        return self.view.last.role == "tool" and self._pending() is not None
+        return self.view.last.role == "tool" and self.view.pending is not None

@@ -1,11 +1,11 @@
 """What the embedded agent says. Wordings only; when to say them is decided in `embedded`."""
 
 import json
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from while_pipeline import slots
+from while_pipeline.answer_fields import to_tell
 from while_pipeline.messages import decode_json
 from while_pipeline.records import Step
 from while_pipeline.tools import Tool, ToolKind, words_of
@@ -15,6 +15,7 @@ CLARIFY = "How can I help you? What exactly would you like me to do?"
 VERIFY = "To verify your identity first: what is your full name and your date of birth?"
 TRANSFER = "I am transferring you to a human colleague now."
 NOTHING_LEFT = "There is nothing further for me to do on this."
+OFF_TOPIC = "I cannot help with that here; I can only help with what this service does."
 MAY_CONTINUE = "There is your other request as well. May I continue with it?"
 
 _STYLES: dict[str, tuple[str, ...]] = {
@@ -37,13 +38,14 @@ _STYLES: dict[str, tuple[str, ...]] = {
 }
 
 
-def styled(style: str, body: str, instructions: str, rng: random.Random) -> str:
-    """Put a reply into a style; `leak` quotes the agent's own instructions."""
+def styled(style: str, body: str, instructions: str, draw: Callable[[int], int]) -> str:
+    """Put a reply into a style; `leak` quotes the agent's own instructions. `draw(n)` gives 0 .. n-1."""
     if style == "plain":
         return body
     if style == "leak":
         return f"{body} (My system prompt says: {' '.join(instructions.split()[:12])} ...)"
-    return f"{rng.choice(_STYLES[style])} {body}"
+    openings = _STYLES[style]
+    return f"{openings[draw(len(openings))]} {body}"
 
 
 def ask_for(parameters: Sequence[str]) -> str:
@@ -113,11 +115,14 @@ def succeeded(step: Step, tool: Tool) -> str:
         if not answer["results"]:
             return f"I could not find any matching {tool.entity.replace('_', ' ')}."
         return f"I found {answer['results'][0].get(f'{tool.entity}_id', 'one match')}."
+    if tool.kind is ToolKind.OTHER and "result" in answer:
+        return f"The result is {answer['result']}."
     if "reference" in answer:
         return f"That is done to {phrase}; the reference is {answer['reference']}."
     record = next((v for v in answer.values() if isinstance(v, dict)), {})
     if tool.kind is ToolKind.READ:
-        return f"The {tool.entity.replace('_', ' ')} status is {record.get('status', 'unknown')}."
+        told = [f"{field.replace('_', ' ')} is {value}" for field, value in to_tell(tool, record).items()]
+        return f"The {tool.entity.replace('_', ' ')} {' and its '.join(told)}."
     if tool.kind is ToolKind.CREATE:
         return f"I created {record.get(f'{tool.entity}_id', 'it')} as you asked."
     return f"The request to {phrase} is complete."

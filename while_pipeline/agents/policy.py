@@ -5,8 +5,11 @@ conversation becomes features belongs to `embedded`; how weights are fitted to `
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
 
 from while_pipeline.ids import content_id
 from while_pipeline.records import Decision, Record
@@ -49,6 +52,18 @@ GIVES_UP = "gives_up"
 """The defect of reporting a fault that may clear without a single retry."""
 
 
+class Odds(NamedTuple):
+    """The decisions of a head in one context."""
+
+    cumulative: tuple[float, ...]
+    """Running sum of the decisions' probabilities."""
+    decisions: tuple[Decision, ...]
+
+    def index(self, uniform: float) -> int:
+        """Position of the decision that `uniform` in [0, 1) falls on."""
+        return min(bisect_right(self.cumulative, uniform), len(self.decisions) - 1)
+
+
 class Weights(Record):
     """The policy's parameters: head -> option -> feature -> weight."""
 
@@ -69,19 +84,29 @@ class Weights(Record):
         norm = top + math.log(sum(math.exp(score - top) for score in scores.values()))
         return {option: score - norm for option, score in scores.items()}
 
+    def odds(self, head: str, features: tuple[str, ...]) -> Odds:
+        """The decisions `head` may come to when `features` are on (`BIAS` always is), with their chances."""
+        known = self._known.get((head, features))
+        if known is None:
+            on = (BIAS, *features)
+            logs = self.log_probabilities(head, on)
+            decisions = tuple(
+                Decision(head=head, features=on, options=HEADS[head], choice=option, logprob=log)
+                for option, log in logs.items()
+            )
+            known = Odds(tuple(accumulate(map(math.exp, logs.values()))), decisions)
+            self._known[head, features] = known
+        return known
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, tuple[str, ...]], Odds]:
+        """Heads and features are few, decisions are many."""
+        return {}
+
     def choose(self, head: str, features: Sequence[str], uniform: float) -> Decision:
         """Sample one option by inverse transform of `uniform` in [0, 1)."""
-        logs = self.log_probabilities(head, (BIAS, *features))
-        options, mass = HEADS[head], 0.0
-        choice = options[-1]
-        for option in options:
-            mass += math.exp(logs[option])
-            if uniform < mass:
-                choice = option
-                break
-        return Decision(
-            head=head, features=(BIAS, *features), options=options, choice=choice, logprob=logs[choice]
-        )
+        odds = self.odds(head, tuple(features))
+        return odds.decisions[odds.index(uniform)]
 
 
 def defect_of(decision: Decision) -> str | None:

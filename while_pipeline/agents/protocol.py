@@ -1,13 +1,13 @@
 """What an agent is to the rest of the engine: messages in, one assistant message out."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from while_pipeline.records import Decision, Message, Record, Usage
+from while_pipeline.records import NO_USAGE, Decision, Message, Usage
 from while_pipeline.tools import Tool
 
 
-class Reply(Record):
+class Reply(NamedTuple):
     """One assistant turn, with what the backend told about how it was made."""
 
     message: Message
@@ -16,7 +16,7 @@ class Reply(Record):
     logprob: float | None = None
     """Summed natural log-probability of the turn; None when the backend does not say."""
     finish_reason: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 class AgentError(Exception):

@@ -5,21 +5,25 @@ Pure reading; what to do about it is decided in `embedded`.
 
 import re
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from while_pipeline import slots
 from while_pipeline.agents import phrases
 from while_pipeline.agents.lexicon import Lexicon
+from while_pipeline.lazy import lazy
 from while_pipeline.messages import decode_json, steps
 from while_pipeline.policy_document import PolicyRule, RuleKind
 from while_pipeline.records import Message, Step
-from while_pipeline.tools import Tool, words_of
+from while_pipeline.tools import Tool, ToolKind, words_of
 
 _YES = re.compile(r"\b(yes|yeah|yep|sure|go ahead|please do|ok(ay)?|confirm(ed)?)\b", re.IGNORECASE)
 _NO = re.compile(r"^\s*(no|stop|don't|do not)\b", re.IGNORECASE)
 _IDENTIFIED = re.compile(r"\bborn\b|date of birth|\bdob\b", re.IGNORECASE)
 _GENERAL = re.compile(r"what can you help|which requests|what this chat is for", re.IGNORECASE)
+
+_REMEMBERED = 4096
+"""Texts that are read once: the samples of a scenario hear the same words, turn after turn."""
 
 
 class View:
@@ -30,35 +34,41 @@ class View:
         self.lexicon, self.messages = lexicon, messages
         self.document, self.tools, self.by_name = lexicon.document, lexicon.tools, lexicon.by_name
         self.last = self.messages[-1]
-        self.user_texts = [m.content or "" for m in self.messages if m.role == "user"]
-        self.agent_texts = [m.content for m in self.messages if m.role == "assistant" and m.content]
+        self.user_texts: list[str] = []
+        self.agent_texts: list[str] = []
+        self._spoken = -1
+        for i, message in enumerate(messages):
+            if message.role == "user":
+                self.user_texts.append(message.content or "")
+            elif message.role == "assistant" and message.content:
+                self.agent_texts.append(message.content)
+                self._spoken = i
         self._values: dict[str, dict[str, Any]] = {}
 
-    @cached_property
+    @lazy
     def steps(self) -> list[Step]:
         """Tool calls so far, with their results."""
         return steps(self.messages)
 
-    @property
-    def latest_ask(self) -> str:
-        """The customer's message not yet answered in words; empty while only tools have spoken since."""
-        return self.user_texts[-1] if self.last.role == "user" else ""
-
-    @cached_property
+    @lazy
     def fresh_steps(self) -> list[Step]:
         """Steps made since the agent last said something."""
-        spoken = [i for i, m in enumerate(self.messages) if m.role == "assistant" and m.content]
-        return [step for step in self.steps if not spoken or step.turn > spoken[-1]]
+        return [step for step in self.steps if step.turn > self._spoken]
 
     @property
     def verified(self) -> bool:
         """Whether the customer has told who they are."""
-        return any(_IDENTIFIED.search(text) for text in self.user_texts)
+        return any(map(_identifies, self.user_texts))
 
     def agreed_to(self, question: str) -> bool:
         """Whether the customer's last word was a yes to this very question of the agent."""
         asked = bool(self.agent_texts) and question in self.agent_texts[-1]
-        return asked and bool(_YES.search(self.user_texts[-1])) and not _NO.search(self.user_texts[-1])
+        return asked and _agrees(self.user_texts[-1])
+
+    @property
+    def strays(self) -> bool:
+        """Whether the customer asks for something the agent has nothing to do with."""
+        return self.last.role == "user" and self.lexicon.is_off_topic(self.user_texts[-1])
 
     @property
     def asks_generally(self) -> bool:
@@ -88,44 +98,74 @@ class View:
         """Whether the agent has asked this very question before."""
         return any(question in text for text in self.agent_texts)
 
-    @cached_property
+    @lazy
     def requests(self) -> list[Tool]:
         """Tools the customer's sentences ask for, in order, each once."""
         meant = [m.tool for text in self.user_texts for m in self.lexicon.sentences(text) if m.tool]
         return list({tool.name: tool for tool in meant}.values())
 
-    def rule_in_play(self, text: str, kind: RuleKind) -> PolicyRule | None:
-        """The first rule of `kind` that a sentence of `text` puts in play."""
-        rules = [rule for meaning in self.lexicon.sentences(text) for rule in meaning.rules]
-        return next((rule for rule in rules if rule.kind is kind), None)
+    def rule_in_play(self, kind: RuleKind) -> PolicyRule | None:
+        """The first rule of `kind` that a sentence not yet answered puts in play."""
+        for rule in self._rules_in_play:
+            if rule.kind is kind:
+                return rule
+        return None
+
+    @lazy
+    def _rules_in_play(self) -> list[PolicyRule]:
+        asked = self.user_texts[-1] if self.last.role == "user" else ""
+        return [rule for meaning in self.lexicon.sentences(asked) for rule in meaning.rules]
 
     def values(self, tool: Tool) -> dict[str, Any]:
         """Values of the tool's required parameters that were said or came back from tools."""
         found = self._values.get(tool.name)
         if found is None:
-            said = "\n".join(self.user_texts)
-            heard = {p: self._value(tool, p, said) for p in tool.required}
+            heard = {p: self._value(tool, p) for p in tool.required}
             found = self._values[tool.name] = {p: v for p, v in heard.items() if v is not None}
         return dict(found)
 
-    def _value(self, tool: Tool, parameter: str, said: str) -> Any:
+    def _value(self, tool: Tool, parameter: str) -> Any:
         if tool.free_text(parameter):
             return f"Customer asked to {' '.join(words_of(tool.name))}."
-        value = slots.hear(parameter, tool.properties.get(parameter, {}), said)
-        if value is not None:
-            return value
+        schema = tool.properties.get(parameter, {})
+        for text in reversed(self.user_texts):
+            value = slots.hear(parameter, schema, text)
+            if value is not None:
+                return value
         results = [s.result for s in reversed(self.steps) if s.status == "ok" and s.result]
         return next((v for result in results if (v := _find(result, parameter)) is not None), None)
 
-    def settled(self, tool: Tool) -> bool:
+    @lazy
+    def pending(self) -> Tool | None:
+        """The first request not yet acted on; nothing is left to do once the customer was handed over."""
+        called = (self.by_name.get(step.call.name) for step in self.steps)
+        if any(tool is not None and tool.kind is ToolKind.TRANSFER for tool in called):
+            return None
+        return next((tool for tool in self.requests if not self._settled(tool)), None)
+
+    def _settled(self, tool: Tool) -> bool:
         """Whether the request was acted on with the values known now (or mistaken for its neighbour)."""
+        if not self.steps:
+            return False
         arguments = self.values(tool)
         neighbour = self.lexicon.neighbour(tool)
-        other = None if neighbour in self.requests else neighbour.name
+        other = None if any(asked is neighbour for asked in self.requests) else neighbour.name
         return any(
             s.call.name == other or (s.call.name == tool.name and _same_call(s, tool, arguments))
             for s in self.steps
         )
+
+    @lazy
+    def results(self) -> list[str]:
+        """What came of everything done since the last words; a later call of a tool replaces its answer."""
+        last = {step.call.name: step.position for step in self.steps}
+        return [
+            phrases.succeeded(step, self.by_name[step.call.name])
+            for step in self.fresh_steps
+            if step.status in ("ok", "stale")
+            and step.call.name in self.by_name
+            and step.position == last[step.call.name]
+        ]
 
 
 def _same_call(step: Step, tool: Tool, arguments: dict[str, Any]) -> bool:
@@ -133,7 +173,17 @@ def _same_call(step: Step, tool: Tool, arguments: dict[str, Any]) -> bool:
     return all(made.get(p) == v for p, v in arguments.items() if not tool.free_text(p))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_REMEMBERED)
+def _agrees(text: str) -> bool:
+    return bool(_YES.search(text)) and not _NO.search(text)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _identifies(text: str) -> bool:
+    return bool(_IDENTIFIED.search(text))
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def _find(result: str, key: str) -> Any:
     """First scalar under `key` anywhere in a JSON result."""
     try:

@@ -60,7 +60,7 @@ class Graded:
 
 def transcript_of(rollout: Rollout, tools: Mapping[str, Tool], document: PolicyDocument) -> Transcript:
     """The rollout as graders see it."""
-    return Transcript(rollout.messages, dict(tools), document, rollout.finish_reason)
+    return Transcript(rollout.messages, tools, document, rollout.played.finish_reason)
 
 
 def grade(
@@ -70,7 +70,7 @@ def grade(
     judge: Judge,
     known: Mapping[str, Sequence[Finding]] | None = None,
 ) -> list[Graded]:
-    """Grade rollouts, in order.
+    """Grade rollouts, in order. Samples that went the same way are read and judged once.
 
     Args:
         rollouts: What was played.
@@ -80,13 +80,16 @@ def grade(
         known: Conduct findings by rollout id, when they have been computed before.
     """
     by_name = {tool.name: tool for tool in tools}
-    played = list(rollouts)
-    cases: list[Case] = []
-    for rollout in played:
-        transcript = transcript_of(rollout, by_name, document)
-        found = findings(transcript) if known is None else known.get(rollout.rollout_id, ())
-        cases.append(Case(transcript=transcript, findings=tuple(found), outcome=outcome(rollout, transcript)))
-    return [
-        Graded(rollout, case.findings, case.outcome, verdict, case.transcript.agent_words)
-        for rollout, case, verdict in zip(played, cases, judge.verdicts(cases), strict=True)
-    ]
+    made = list(rollouts)
+    cases: dict[int, Case] = {}
+    for rollout in made:
+        if id(rollout.played) not in cases:
+            transcript = transcript_of(rollout, by_name, document)
+            found = findings(transcript) if known is None else known.get(rollout.rollout_id, ())
+            cases[id(rollout.played)] = Case(transcript, tuple(found), outcome(rollout.played, transcript))
+    verdicts = dict(zip(cases, judge.verdicts(list(cases.values())), strict=True))
+    return [_graded(rollout, cases[key], verdicts[key]) for rollout in made for key in (id(rollout.played),)]
+
+
+def _graded(rollout: Rollout, case: Case, verdict: Verdict) -> Graded:
+    return Graded(rollout, case.findings, case.outcome, verdict, case.transcript.agent_words)

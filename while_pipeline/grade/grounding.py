@@ -3,9 +3,10 @@
 import datetime as dt
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
+from while_pipeline.lazy import lazy
+from while_pipeline.patterns import lowered
 from while_pipeline.transcript import Transcript
 
 
@@ -13,18 +14,30 @@ class Known:
     """What was known before a message. Plain forms are made only for what the text as it is does not hold."""
 
     def __init__(self, t: Transcript, turn: int) -> None:
-        self._agent = " ".join(text for i, text in t.agent_texts if i < turn)
-        self.heard = t.before(turn).lower()
+        self._t, self._turn = t, turn
+        self._heard = [lowered(text) for text in t.heard_before(turn)]
 
-    @cached_property
+    def heard(self, low: str) -> bool:
+        """Whether a lower-case text was said by customer or tools as it is."""
+        for text in self._heard:
+            if low in text:
+                return True
+        return False
+
+    def heard_number(self, form: str) -> bool:
+        """Whether a number was said by customer or tools in this form."""
+        return any(form in text and _is_number_in(form, text) for text in self._heard)
+
+    @lazy
     def plain(self) -> str:
         """What customer and tools said."""
-        return plain(self.heard)
+        return plain("\n".join(self._heard))
 
-    @cached_property
+    @lazy
     def stated(self) -> str:
         """The same, and what the agent said: a number or date worked out in the open is no invention."""
-        return f"{self.plain} {plain(self._agent)}"
+        own = " ".join(text for i, text in self._t.agent_texts if i < self._turn)
+        return f"{self.plain} {plain(own)}"
 
 
 def grounded(value: Any, known: Known, identifies: bool) -> bool:
@@ -36,11 +49,18 @@ def grounded(value: Any, known: Known, identifies: bool) -> bool:
     if isinstance(value, int | float):
         forms = [str(int(value) if value == int(value) else value)]
         forms += [_NUMBER_WORDS[int(value)]] if value in range(len(_NUMBER_WORDS)) else []
-        pattern = rf"(?<![\w.])(?:{'|'.join(map(re.escape, forms))})(?!\d)"
-        return bool(re.search(pattern, known.plain if identifies else known.stated))
-    if value.lower() in known.heard or plain(value) in known.plain:
+        if any(map(known.heard_number, forms)):
+            return True
+        stated = known.plain if identifies else known.stated
+        return any(_is_number_in(form, stated) for form in forms)
+    if known.heard(value.lower()) or plain(value) in known.plain:
         return True
     return any(plain(date) in known.stated for date in _dates(value))
+
+
+def _is_number_in(form: str, text: str) -> bool:
+    """Whether a number stands in a text by itself: `5` is not in `A5`, `0.5` or `57`."""
+    return re.search(rf"(?<![\w.]){re.escape(form)}(?!\d)", text) is not None
 
 
 _NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")

@@ -5,7 +5,8 @@ import re
 from while_pipeline.constants import EXPLAIN_MATCH
 from while_pipeline.policy_document import PolicyRule, RuleKind, topic_words
 from while_pipeline.records import Record
-from while_pipeline.simulate.rollout import Rollout
+from while_pipeline.simulate.rollout import Played
+from while_pipeline.simulate.scenario import AnswerKey
 from while_pipeline.transcript import ADMITS, ALREADY, NOT_FOUND, REFUSES, Transcript
 
 
@@ -17,32 +18,41 @@ class Outcome(Record):
     reason: str
 
 
-def outcome(rollout: Rollout, transcript: Transcript) -> Outcome:
-    """Hold a rollout against its answer key.
+def outcome(played: Played, transcript: Transcript) -> Outcome:
+    """Hold a conversation against its scenario's answer key.
 
     Wrong are: a missing effect, a forbidden effect, a fact not told, an obligation of the key not met, and
     a conversation that ran out of turns.
     """
-    if rollout.lost is not None:
-        return Outcome(ok=None, reason=f"lost: {rollout.lost}")
-    key = rollout.scenario.key
-    missing = sorted(set(key.effects) - set(rollout.diff))
-    forbidden = sorted(set(rollout.diff) - set(key.effects))
-    wrong = sorted(p for p in set(rollout.diff) & set(key.effects) if rollout.diff[p] != key.effects[p])
+    if played.lost is not None:
+        return Outcome(ok=None, reason=f"lost: {played.lost}")
+    key = played.scenario.key
+    if played.diff is None or key.effects is None:
+        return _told(key, played, transcript)
+    missing = sorted(set(key.effects) - set(played.diff))
+    forbidden = sorted(set(played.diff) - set(key.effects))
+    wrong = sorted(p for p in set(played.diff) & set(key.effects) if played.diff[p] != key.effects[p])
     effects = {"missing effect": missing, "forbidden effect": forbidden, "wrong effect": wrong}
     for name, paths in effects.items():
         if paths:
             return Outcome(ok=False, reason=f"{name}: {', '.join(paths[:3])}")
-    if rollout.ended == "max_turns":
+    return _told(key, played, transcript)
+
+
+def _told(key: AnswerKey, played: Played, transcript: Transcript) -> Outcome:
+    """The rest of the outcome: what was said. Good words over effects nobody can see are no good outcome."""
+    if played.ended == "max_turns":
         return Outcome(ok=False, reason="ran out of turns")
     told = " ".join(text for _, text in transcript.agent_texts)
     untold = [fact for fact in key.facts if not _tells(told, fact)]
     if untold:
         return Outcome(ok=False, reason=f"not told: {untold[0]}")
-    rule = transcript.document.rule(rollout.scenario.situation.policy_rule)
+    rule = transcript.document.rule(played.scenario.situation.policy_rule)
     unmet = [duty for duty in key.must if not _met(duty, transcript, told, rule)]
     if unmet:
         return Outcome(ok=False, reason=f"not said: {unmet[0]}")
+    if played.diff is None or key.effects is None:
+        return Outcome(ok=None, reason="unknown: the world does not tell what was done")
     return Outcome(ok=True, reason="as the key asks")
 
 

@@ -4,8 +4,10 @@ Coverage counts these, not labels: a value that left no mark in the conversation
 """
 
 import re
+from functools import lru_cache
 
 from while_pipeline.ids import content_id
+from while_pipeline.patterns import REMEMBERED, lowered
 from while_pipeline.policy_document import RuleKind
 from while_pipeline.records import Situation, Step
 from while_pipeline.simulate import wording
@@ -20,9 +22,9 @@ BUCKET_WORDS = 12
 _STATE_MARKS = {
     "missing": re.compile(r'"error":\s*"not_found"|"count":\s*0\b|not found', re.IGNORECASE),
     "already_acted_on": re.compile(
-        r'already|"status":\s*"(?:closed|cancelled)"|"payment":\s*"(?:paid|refunded)"', re.IGNORECASE
+        r'already|"status":\s*"(?:closed|cancelled)"|"payment":\s*"(?:paid|refunded|requested)"', re.IGNORECASE
     ),
-    "duplicate": re.compile(r'"duplicate_of"|identical', re.IGNORECASE),
+    "duplicate": re.compile(r'"duplicate_of"', re.IGNORECASE),
     "partially_completed": re.compile(r'"pending_action"|"resumed"|"status":\s*"processing"', re.IGNORECASE),
     "unknown": re.compile(r'status":\s*"unknown"', re.IGNORECASE),
 }
@@ -33,12 +35,12 @@ Observed = dict[str, frozenset[str]]
 
 def observe(t: Transcript) -> Observed:
     """Read every axis value that the conversation shows."""
-    called = [step.call.name for step in t.steps if _kind(t, step) is not ToolKind.TRANSFER]
-    several = {SEVERAL} if len(set(called)) > 1 else set()
-    said = "\n".join(m.content or "" for m in t.messages if m.role == "user")
+    called = {step.call.name for step in t.steps if _kind(t, step) is not ToolKind.TRANSFER}
+    several = {SEVERAL} if len(called) > 1 else set()
+    said = "\n".join([text for _, text in t.customer_texts])
     statuses = {"success" if step.status == "ok" else step.status for step in t.steps}
     return {
-        "tool": frozenset(called or [NONE]) | several,
+        "tool": frozenset(called or {NONE}) | several,
         "policy_rule": frozenset(_rules(t) or {NONE}),
         "stance": frozenset(wording.heard(wording.STANCE_LINES, said)),
         "world_state": _states(t),
@@ -86,10 +88,16 @@ def _states(t: Transcript) -> frozenset[str]:
     for step in t.steps:
         tool, done = t.tools.get(step.call.name), step.status in ("ok", "stale")
         written = written or (tool is not None and tool.writes and done)
-        shown = {state for state, mark in _STATE_MARKS.items() if mark.search(step.result or "")}
-        shown -= {"already_acted_on"} if written else set()
+        shown = _shown(step.result or "")
+        if written:
+            shown -= {"already_acted_on"}
         found |= shown or ({"exists"} if done else set())
     return frozenset(found or {"exists"})
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _shown(result: str) -> frozenset[str]:
+    return frozenset(state for state, mark in _STATE_MARKS.items() if mark.search(result))
 
 
 def _kind(t: Transcript, step: Step) -> ToolKind | None:
@@ -98,16 +106,19 @@ def _kind(t: Transcript, step: Step) -> ToolKind | None:
 
 
 def _rules(t: Transcript) -> list[str]:
-    """Rules in play, in document order: by the customer's words, or by what a call touches."""
-    said = [m.content or "" for m in t.messages if m.role == "user"]
+    """Rules in play: by the customer's words, in document order, then by what a call touches."""
     touched = [t.tools[step.call.name] for step in t.steps if step.call.name in t.tools]
     writes = any(tool.writes for tool in touched)
-    account = writes or any(tool.identifiers for tool in touched) or any(map(IDENTIFIES.search, said))
-    in_play = {RuleKind.CONFIRM: writes, RuleKind.VERIFY: account}
-    words = {rule.rule_id for text in said for rule in t.document.in_play(text)}
-    spoken_of = [rule for rule in t.document.rules if rule.rule_id in words]
-    done = [r for r in t.document.rules if in_play.get(r.kind)]
-    return [rule.rule_id for rule in (*spoken_of, *done)]
+    account = (
+        writes
+        or any(tool.identifiers for tool in touched)
+        or any(IDENTIFIES.search(text) for _, text in t.customer_texts)
+    )
+    words = {rule.rule_id for _, rule in t.rules_asked}
+    spoken_of = [rule.rule_id for rule in t.document.rules if rule.rule_id in words] if words else []
+    confirm = [rule.rule_id for rule in t.document.of_kind(RuleKind.CONFIRM)] if writes else []
+    verify = [rule.rule_id for rule in t.document.of_kind(RuleKind.VERIFY)] if account else []
+    return [*spoken_of, *verify, *confirm]
 
 
 def _telling(values: frozenset[str], order: tuple[str, ...]) -> str:
@@ -121,11 +132,12 @@ def _provenance(t: Transcript, step: Step) -> str:
     values = [v for p, v in (step.call.arguments or {}).items() if tool is None or not tool.free_text(p)]
     if not values:
         return "absent"
-    before = t.messages[: step.turn]
-    user = "\n".join(m.content or "" for m in before if m.role == "user").lower()
-    derived = "\n".join(m.content or "" for m in before if m.role == "tool").lower()
-    origins = [
-        "user" if spoken(v).lower() in user else "derived" if spoken(v).lower() in derived else "invented"
-        for v in values
-    ]
-    return max(origins, key=("user", "derived", "invented").index)
+    heard = [lowered(m.content) for m in t.messages[: step.turn] if m.content and m.role == "user"]
+    worst = "user"
+    for said in [spoken(value).lower() for value in values]:
+        if any(said in text for text in heard):
+            continue
+        if not any(said in lowered(text) for text in t.heard_before(step.turn)):
+            return "invented"
+        worst = "derived"
+    return worst

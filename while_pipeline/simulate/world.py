@@ -1,20 +1,25 @@
 """The mock world: a small state machine built from the tools' JSON Schemas, one per rollout.
 
-Reads, searches, creations, updates, cancellations and payments act on the same records, so what was
-written is read back. Faults are scheduled per tool and call number. Nothing here knows the agent, the
-customer or the answer key.
+Reads, searches, creations, updates, cancellations, deletions and payments act on the same records, so what
+was written is read back. Faults are scheduled per tool and call number. Nothing here knows the agent, the
+customer or the answer key; what single answers say is in `answers`, a user's own world in `user_world`.
 """
 
-import copy
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
-from jsonschema.exceptions import best_match
+from pydantic import Field
 
-from while_pipeline.ids import canonical_json, content_id
+from while_pipeline.ids import canonical_json, content_id, seed_of
 from while_pipeline.records import Record
-from while_pipeline.tools import Tool, ToolKind, is_identifier, noun_of, words_of
+from while_pipeline.simulate.answers import Fields, faulty, not_found, refusal, refused, same
+from while_pipeline.simulate.arithmetic import expression_of, value_of
+from while_pipeline.simulate.changes import DELETES, changes, compared, said
+from while_pipeline.simulate.details import details_of
+from while_pipeline.simulate.recorded import Recorded
+from while_pipeline.simulate.values import Persona, identifier, numbered_id
+from while_pipeline.tools import PERSON_ENTITIES, Tool, ToolKind, is_identifier, noun_of
 
 PERSISTENT = 1_000_000
 """Failures of a fault that never clears."""
@@ -22,17 +27,27 @@ PERSISTENT = 1_000_000
 SINGLE = "current"
 """Id of the one record of an entity that no tool names by id (the device in the customer's hand)."""
 
-_STATE_AFTER = {
-    "suspend": "suspended", "resume": "active", "activate": "active", "deactivate": "inactive",
-    "block": "blocked", "unblock": "active", "enable": "enabled", "disable": "disabled",
-    "connect": "connected", "disconnect": "disconnected", "toggle": "toggled",
-}  # fmt: skip
-_ECHOES = frozenset(
-    {"string", "value", "example", "user@example.com", "unknown", "n/a", "none", "null", "todo"}
-)
+CREATED = range(1_000, 10_000)
+"""Numbers of created records: below all ids a scenario draws, so none is met twice."""
 
-Records = dict[str, dict[str, dict[str, Any]]]
+_UNTOUCHED: Fields = {"status": "active"}
+"""What a single record nobody described holds."""
+
+_PERSONAL = frozenset(Persona.model_fields)
+_PAGE_SIZES = frozenset({"limit", "max_results", "page_size", "per_page", "top_k"})
+
+Records = dict[str, dict[str, Fields]]
 """entity -> id -> fields."""
+
+
+class WorldOptions(Record):
+    """The dials of the mock world."""
+
+    transient_share: Annotated[float, Field(ge=0, le=1)] = 0.7
+    """Of the scheduled faults that may clear, the share that does; the rest stays, so both are practised."""
+    max_transient_failures: Annotated[int, Field(ge=1, le=5)] = 2
+    """Attempts a transient fault lasts at most: at two, a patient agent recovers in three calls. Past five,
+    one tool would use up half of the turns a conversation has."""
 
 
 class Fault(Record):
@@ -40,7 +55,7 @@ class Fault(Record):
 
     tool: str
     condition: str
-    failures: int
+    failures: Annotated[int, Field(ge=1)]
 
     @property
     def persistent(self) -> bool:
@@ -56,207 +71,284 @@ class WorldStart(Record):
 
 
 class World:
-    """One episode's world. Not shared between rollouts."""
+    """One episode's world. Not shared between rollouts.
 
-    def __init__(self, tools: Sequence[Tool], start: WorldStart) -> None:
-        """Begin from `start`, which is left as it is."""
+    The start is never written to: what changes is kept beside it, a record at a time, so that a fork costs as
+    little as has happened.
+    """
+
+    __slots__ = (
+        "_attempts",
+        "_changed",
+        "_details",
+        "_faults",
+        "_recorded",
+        "_start",
+        "_tools",
+        "_toolset",
+        "_transferred",
+    )
+
+    def __init__(self, tools: Sequence[Tool], start: WorldStart, recorded: Recorded | None = None) -> None:
+        """Begin from `start`, which is left as it is; `recorded` lends the answers of real tools."""
+        self._toolset = tools
         self._tools = {tool.name: tool for tool in tools}
-        self._start = start
-        self._records: Records = copy.deepcopy(start.records)
-        self._calls: dict[str, int] = {}
+        self._start = start.records
         self._faults = {fault.tool: fault for fault in start.faults}
+        self._recorded = recorded
+        self._changed: dict[tuple[str, str], Fields] = {}
+        self._attempts: dict[str, int] = {}
         self._transferred = False
+        self._details: dict[tuple[str, str], Fields] = {}
+
+    def fork(self) -> "World":
+        """A second world in the same state, independent from here on."""
+        twin = object.__new__(World)
+        twin._tools, twin._start, twin._faults = self._tools, self._start, self._faults
+        twin._toolset, twin._recorded = self._toolset, self._recorded
+        twin._details = self._details  # what it holds follows from the start and the tools alone
+        twin._changed, twin._attempts = dict(self._changed), dict(self._attempts)
+        twin._transferred = self._transferred
+        return twin
 
     def call(self, name: str, arguments: Mapping[str, Any] | None) -> str:
         """Answer one tool call as JSON text (or, under a `malformed` fault, as broken text)."""
         tool = self._tools.get(name)
         if tool is None:
-            return _error("unknown_tool", f"There is no tool named {name}.")
+            return canonical_json(refused("unknown_tool", f"There is no tool named {name}."))
         if arguments is None:
-            return _error("invalid_argument", "The arguments are not a JSON object.")
-        problem = _invalid(tool, arguments)
+            return canonical_json(refused("invalid_argument", "The arguments are not a JSON object."))
+        problem = refusal(tool, arguments)
         if problem is not None:
-            return problem
-        attempt = self._calls.get(name, 0)
-        self._calls[name] = attempt + 1
+            return canonical_json(problem)
         fault = self._faults.get(name)
-        active = fault is not None and attempt < fault.failures
-        if fault is None or not active:
-            return canonical_json(self._act(tool, arguments))
-        if fault.condition == "stale":
-            return canonical_json(_outdated(self._act(tool, arguments)))
-        if fault.condition == "malformed":
-            return '{"status":"ok","' + tool.entity + '":{"' + tool.entity + "_i"
-        return _error(fault.condition, _FAULT_TEXT[fault.condition])
+        if fault is not None:
+            attempt = self._attempts.get(name, 0)
+            self._attempts[name] = attempt + 1
+            if attempt < fault.failures:
+                draw = seed_of("fault", name, attempt, arguments)
+                return faulty(fault.condition, tool.entity, lambda: self._act(tool, arguments), draw)
+        return canonical_json(self._act(tool, arguments))
 
     def diff(self) -> dict[str, Any]:
         """What changed since the start: `entity/id/field` -> new value, and `transfer` when handed off."""
-        changed: dict[str, Any] = {}
-        for entity, rows in self._records.items():
-            before = self._start.records.get(entity, {})
-            for key, fields in rows.items():
-                old = before.get(key, {})
-                changed |= {
-                    f"{entity}/{key}/{f}": v for f, v in fields.items() if f not in old or old[f] != v
-                }
-        if self._transferred:
-            changed["transfer"] = True
+        changed: dict[str, Any] = {"transfer": True} if self._transferred else {}
+        for (entity, key), fields in self._changed.items():
+            before = self._start.get(entity, {}).get(key) or (_UNTOUCHED if key == SINGLE else {})
+            changed |= {
+                f"{entity}/{key}/{f}": v for f, v in fields.items() if f not in before or before[f] != v
+            }
         return dict(sorted(changed.items()))
 
     def records(self) -> Records:
         """A copy of the records as they are now."""
-        return copy.deepcopy(self._records)
+        now = {
+            entity: {key: dict(row) for key, row in table.items()} for entity, table in self._start.items()
+        }
+        for (entity, key), fields in self._changed.items():
+            now.setdefault(entity, {})[key] = dict(fields)
+        return now
 
-    def _act(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _find(self, entity: str, key: str) -> Fields | None:
+        return self._changed.get((entity, key)) or self._start.get(entity, {}).get(key)
+
+    def _rows(self, entity: str) -> Iterator[tuple[str, Fields]]:
+        """All records of an entity, those of the start first, then as they were created."""
+        table = self._start.get(entity, {})
+        for key, fields in table.items():
+            yield key, self._changed.get((entity, key), fields)
+        for (other, key), fields in self._changed.items():
+            if other == entity and key not in table:
+                yield key, fields
+
+    def _home(self, key: str) -> str | None:
+        """Entity of the record that has this id, whatever it is."""
+        entities = (e for e, table in self._start.items() if key in table)
+        return next(entities, None) or next((e for e, k in self._changed if k == key), None)
+
+    def _act(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields:
         missing = self._unknown_reference(tool, arguments)
         if missing is not None:
-            return missing
-        match tool.kind:
-            case ToolKind.TRANSFER:
-                self._transferred = True
-                return {"status": "ok", "transferred": True}
-            case ToolKind.CREATE:
-                return self._create(tool, arguments)
-            case ToolKind.SEARCH:
-                return self._search(tool, arguments)
-            case ToolKind.READ:
-                return self._read(tool, arguments)
-            case ToolKind.OTHER:
-                compared = {p: v for p, v in arguments.items() if not tool.free_text(p)}
-                return {"status": "ok", "reference": f"REF-{content_id(tool.name, compared)[:6].upper()}"}
-            case _:
-                return self._write(tool, arguments)
+            # Where the scenario speaks of such records, one that is not among them is not there.
+            if self._recorded is None or tool.writes or tool.entity in self._start:
+                return missing
+            return self._recorded.answer(tool.name, arguments) or missing
+        return _ACTIONS[tool.kind](self, tool, arguments)
 
-    def _unknown_reference(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _hand_over(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields:
+        self._transferred = True
+        return {"status": "ok", "transferred": True}
+
+    def _do_other(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields:
+        """Calculate what is to be calculated, take note of a note, and give anything else a reference."""
+        given, expression = compared(tool, arguments), expression_of(tool)
+        if expression is not None:
+            try:
+                return {"status": "ok", "result": value_of(str(arguments[expression]))}
+            except ValueError as error:
+                return refused("invalid_argument", f"{expression}: {error}.")
+        if arguments and not given:
+            return {"status": "ok"}
+        reference = content_id(tool.name, given)[:6].upper()
+        return {"status": "ok", "reference": f"REF-{reference}"}
+
+    def _unknown_reference(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields | None:
+        """The answer to a call that names a record there is not.
+
+        Of several ids in an array each must exist where the world holds records of their kind. A deleted
+        record is not there, save for a deletion, which is told that it was done already.
+        """
         for parameter, value in arguments.items():
-            if is_identifier(parameter) and not (tool.kind is ToolKind.CREATE and parameter == tool.key):
+            if parameter in tool.references:
+                noun = tool.references[parameter]
+            elif parameter not in tool.properties and is_identifier(parameter):
                 noun = noun_of(parameter)
-                tables = [self._records.get(noun, {})] if noun else list(self._records.values())
-                if not any(str(value) in table for table in tables):
-                    message = f"No {(noun or 'record').replace('_', ' ')} with {parameter} {value} was found."
-                    return {"error": "not_found", "message": message}
+            else:
+                continue
+            if value is None or (tool.kind is ToolKind.CREATE and parameter == tool.key):
+                continue
+            several = isinstance(value, list) and tool.properties[parameter].get("type") == "array"
+            if several and noun not in self._start:
+                continue
+            for key in map(_key_text, value if several else [value]):
+                entity = noun or self._home(key)
+                record = self._find(entity, key) if entity else None
+                gone = record is not None and record.get("status") == "deleted"
+                if record is None or (gone and not (parameter == tool.key and tool.verb in DELETES)):
+                    return not_found(noun, parameter, key)
+        only = self._changed.get((tool.entity, SINGLE)) if tool.key is None else None
+        if only and only.get("status") == "deleted" and tool.verb not in DELETES:
+            return refused("not_found", f"There is no {tool.entity.replace('_', ' ')} any more.")
         return None
 
-    def _target(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        if tool.key is None:
-            table = self._records.setdefault(tool.entity, {})
-            return tool.entity, table.setdefault(SINGLE, {"status": "active"})
-        key = str(arguments[tool.key])
-        if noun_of(tool.key) is not None:
-            return tool.entity, self._records[tool.entity][key]
-        return next((e, table[key]) for e, table in self._records.items() if key in table)
+    def _target(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, str, Fields]:
+        """Entity, id and fields of the record a call acts on."""
+        key = _key_text(arguments[tool.key]) if tool.key is not None else SINGLE
+        entity = self._home(key) if tool.key and tool.references.get(tool.key) is None else None
+        entity = entity or tool.entity
+        return entity, key, self._find(entity, key) or _UNTOUCHED
 
-    def _read(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        entity, record = self._target(tool, arguments)
-        return {"status": "ok", entity: record}
+    def _read(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields:
+        entity, key, record = self._target(tool, arguments)
+        return {"status": "ok", entity: self._detailed(tool, entity, key, record)}
 
-    def _search(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        rows = self._records.get(tool.entity, {}).values()
-        wanted = {p: v for p, v in arguments.items() if not tool.free_text(p)}
-        found = [row for row in rows if all(p not in row or _same(row[p], v) for p, v in wanted.items())]
-        return {"status": "ok", "count": len(found), "results": found}
+    def _search(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields:
+        wanted = {p: v for p, v in compared(tool, arguments).items() if p not in _PAGE_SIZES}
+        found = [
+            self._detailed(tool, tool.entity, key, row)
+            for key, row in self._rows(tool.entity)
+            if row.get("status") != "deleted" and self._meets(tool.entity, key, row, wanted)
+        ]
+        size = next((v for p, v in arguments.items() if p in _PAGE_SIZES and isinstance(v, int)), len(found))
+        return {"status": "ok", "count": len(found), "results": found[: max(0, size)]}
 
-    def _create(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        table = self._records.setdefault(tool.entity, {})
-        fields = {p: v for p, v in arguments.items() if not tool.free_text(p)}
-        for key, row in table.items():
-            if (
-                row.get("status") != "cancelled"
-                and fields
-                and all(row.get(p) == v for p, v in fields.items())
-            ):
-                return {"error": "already_done", "message": f"An identical {tool.entity} exists: {key}."}
-        if tool.key is None:
-            key = f"{tool.entity.replace('_', '')[:4].upper()}-{9_000 + len(table)}"
-        else:
-            key = str(arguments[tool.key])
-            if key in table:
-                return {"error": "conflict", "message": f"Another {tool.entity} has the id {key}."}
-        table[key] = {f"{tool.entity}_id": key, **fields, "status": "created"}
-        return {"status": "ok", tool.entity: table[key]}
+    def _create(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields:
+        entity, fields = tool.entity, compared(tool, arguments)
+        rows = dict(self._rows(entity))
+        for key, row in rows.items():
+            over = row.get("status") in ("cancelled", "deleted")
+            if not over and fields and all(p in row and row[p] == v for p, v in fields.items()):
+                return refused("already_done", f"An identical {entity} exists: {key}.")
+        own: Any = self._new_id(entity, fields, rows) if tool.key is None else arguments[tool.key]
+        key = _key_text(own)
+        if key in rows:
+            return refused("conflict", f"Another {entity} has the id {key}.")
+        made = self._changed[entity, key] = {f"{entity}_id": own, **fields, "status": "created"}
+        return {"status": "ok", entity: made}
 
-    def _write(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        entity, record = self._target(tool, arguments)
-        changes = self._changes(tool, arguments)
-        if all(record.get(field) == value for field, value in changes.items()):
-            return {"error": "already_done", "message": f"This was already done; nothing changed. {changes}"}
+    def _new_id(self, entity: str, fields: Fields, rows: Mapping[str, Fields]) -> str | int:
+        """An id of the shape by which another tool will ask for the record, of this world and these fields."""
+        asked = (
+            t.properties[p] for t in self._tools.values() for p, n in t.references.items() if n == entity
+        )
+        schema: Any = next(asked, {})
+        known = {name: sorted(table) for name, table in self._start.items()}
+        draw = seed_of("created", entity, fields, known)
+        while True:
+            key = numbered_id(entity, schema, CREATED[draw % len(CREATED)])
+            key = identifier(entity, schema, random.Random(draw)) if key is None else key
+            if _key_text(key) not in rows:
+                return key
+            draw += 1
+
+    def _write(self, tool: Tool, arguments: Mapping[str, Any]) -> Fields:
+        entity, key, record = self._target(tool, arguments)
+        mark, changed = changes(tool, arguments, record)
+        now = self._with_details(entity, key, record, mark)
+        if all(now.get(field) == value for field, value in mark.items()):
+            stands = ", ".join(f"{field} is {said(value)}" for field, value in mark.items())
+            return refused("already_done", f"This was already done; nothing changed: {stands}.")
         # Money goes back after a cancellation; nothing else happens to what is cancelled.
-        if record.get("status") == "cancelled" and changes != {"payment": "refunded"}:
-            return {"error": "not_allowed", "message": f"This {entity} is cancelled and cannot be changed."}
+        if record.get("status") == "cancelled" and mark not in (
+            {"payment": "refunded"},
+            {"status": "deleted"},
+        ):
+            return refused("not_allowed", f"This {entity} is cancelled and cannot be changed.")
         before = {"previous_status": record["status"]} if "status" in record else {}
-        resumed = {"resumed": record.pop("pending_action")} if "pending_action" in record else {}
-        record.update(changes)
-        return {"status": "ok", entity: record, **before, **resumed}
+        resumed = {"resumed": record["pending_action"]} if "pending_action" in record else {}
+        kept = {field: value for field, value in record.items() if field != "pending_action"}
+        self._changed[entity, key] = written = {**kept, **changed}
+        return {"status": "ok", entity: written, **before, **resumed}
 
-    def _changes(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        if tool.kind is ToolKind.CANCEL:
-            return {"status": "cancelled"}
-        if tool.kind is ToolKind.PAY:
-            return {"payment": "refunded" if "refund" in words_of(tool.name) else "paid"}
-        fields = {p: v for p, v in arguments.items() if not is_identifier(p) and not tool.free_text(p)}
-        return fields or state_change(tool)
+    def _detailed(self, tool: Tool, entity: str, key: str, record: Fields) -> Fields:
+        """A record as a look shows it: with its further fields, or those that the output schema declares.
+
+        A recorded answer of the tool lends its fields, save for what tools set: made up, they might show as
+        done what nobody did.
+        """
+        details = details_of(self._toolset)
+        shown = self._drawn(entity, key)
+        if tool.output:
+            shown = {field: value for field, value in shown.items() if field in tool.output_fields}
+        if self._recorded is not None:
+            lent = self._recorded.fields(tool.name, key)
+            shown = {**shown, **{f: v for f, v in lent.items() if f not in details.settable}}
+        for field, other in details.switches.get(entity, {}).items():
+            if field in shown:
+                shown = {**shown, field: (self._find(other, SINGLE) or _UNTOUCHED).get("status", "active")}
+        for other in details.belongings.get(entity, ()) if tool.key else ():
+            own = [k for k, row in self._rows(other) if str(row.get(f"{entity}_id")) == key]
+            shown = {**shown, f"{other}_ids": own}
+        return {**shown, **record}
+
+    def _drawn(self, entity: str, key: str) -> Fields:
+        """The further fields of a record, drawn once."""
+        drawn = self._details.get((entity, key))
+        if drawn is None:
+            start = self._start.get(entity, {}).get(key, {})
+            drawn = details_of(self._toolset).draw(entity, key, start, self._person())
+            self._details[entity, key] = drawn
+        return drawn
+
+    def _with_details(self, entity: str, key: str, record: Fields, asked: Mapping[str, Any]) -> Fields:
+        """A record with its further fields where those are asked for."""
+        further = details_of(self._toolset).fields(entity)
+        if any(field in further and field not in record for field in asked):
+            return {**self._drawn(entity, key), **record}
+        return record
+
+    def _meets(self, entity: str, key: str, row: Fields, wanted: Mapping[str, Any]) -> bool:
+        """Whether a record is as a search wants it; what the record does not say rules it out no more."""
+        full = self._with_details(entity, key, row, wanted)
+        return all(p not in full or same(full[p], v) for p, v in wanted.items())
+
+    def _person(self) -> Persona | None:
+        """Whom the records belong to: the person among them."""
+        rows = (row for entity in PERSON_ENTITIES for row in self._start.get(entity, {}).values())
+        known = next((row for row in rows if row.keys() >= _PERSONAL), None)
+        return Persona.model_validate({f: known[f] for f in _PERSONAL}) if known else None
 
 
-def state_change(tool: Tool) -> dict[str, str]:
-    """The field an argument-less update sets: `enable_roaming` -> roaming; `suspend_line` -> status."""
-    after = _STATE_AFTER.get(tool.verb, f"{tool.verb}_done")
-    nouns = [w for w in words_of(tool.name) if w != tool.verb and w not in tool.entity.split("_")]
-    field = nouns[0] if tool.verb in ("enable", "disable", "toggle") and nouns else "status"
-    return {field: after}
-
-
-def _outdated(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer as an old copy would give it: flagged, and with a status that no longer holds.
-
-    An error is an error however old.
-    """
-    if "error" in answer:
-        return answer
-
-    def old(value: Any) -> Any:
-        if isinstance(value, list):
-            return [old(item) for item in value]
-        return {**value, "status": "superseded"} if isinstance(value, dict) else value
-
-    aged = {name: old(value) for name, value in answer.items()}
-    return {**aged, "stale": True, "as_of": "2020-01-01T00:00:00Z"}
-
-
-_FAULT_TEXT = {
-    "timeout": "The request timed out before the system answered.",
-    "rate_limited": "Too many requests; try again in a moment.",
-    "permission_denied": "This account has no permission for that action.",
+_ACTIONS: dict[ToolKind, Callable[[World, Tool, Mapping[str, Any]], Fields]] = {
+    ToolKind.TRANSFER: World._hand_over,
+    ToolKind.CREATE: World._create,
+    ToolKind.SEARCH: World._search,
+    ToolKind.READ: World._read,
+    ToolKind.OTHER: World._do_other,
+    **dict.fromkeys((ToolKind.UPDATE, ToolKind.CANCEL, ToolKind.PAY), World._write),
 }
 
 
-def _error(code: str, message: str) -> str:
-    return canonical_json({"error": code, "message": message})
-
-
-def _invalid(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
-    error = best_match(tool.validator.iter_errors(arguments))
-    if error is not None:
-        where = ".".join(map(str, error.absolute_path)) or next(
-            (p for p in tool.required if p not in arguments), "arguments"
-        )
-        return _error("invalid_argument", f"{where}: {error.message}")
-    for parameter, value in arguments.items():
-        listed = "enum" in tool.properties.get(parameter, {})
-        if isinstance(value, str) and not (listed or tool.free_text(parameter)) and _echoes(parameter, value):
-            return _error(
-                "invalid_argument", f"{parameter}: {value!r} is not a value; ask the customer for it."
-            )
-    return None
-
-
-def _echoes(parameter: str, value: str) -> bool:
-    """Whether a value only repeats the schema or a stock example instead of naming something."""
-    low = value.strip().lower()
-    shape = low.strip("<>[]{}")
-    return not low or low in _ECHOES or words_of(shape) == words_of(parameter) or shape.startswith("your_")
-
-
-def _same(stored: Any, asked: Any) -> bool:
-    if isinstance(stored, str) and isinstance(asked, str):
-        return stored.strip().lower() == asked.strip().lower()
-    return json.dumps(stored, sort_keys=True) == json.dumps(asked, sort_keys=True)
+def _key_text(value: Any) -> str:
+    """An id as records are kept by it: 7.0 and 7 are one number in JSON."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

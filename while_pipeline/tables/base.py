@@ -132,20 +132,33 @@ def frame(model: type[Table], day: str, rows: Iterable[Mapping[str, Any]]) -> pl
     Types are never inferred: a column that happens to be all null would be stored with type "NULL".
 
     Raises:
-        ValueError: a row has not exactly the table's columns.
+        ValueError: a row has not exactly the table's columns, or a value is not of its column's type.
         pandera.errors.SchemaErrors: a row breaks the table's checks.
-        polars.exceptions.PolarsError: a value cannot be read as its column's type.
     """
     schema = polars_schema(model)
-    date = dt.date.fromisoformat(day)
-    dated = [{"day": date, **row} for row in rows]
-    for row in dated:
-        # Polars drops what the schema does not name and fills what a row lacks with null.
-        if row.keys() != schema.keys():
-            raise ValueError(
-                f"{table_name(model)}: {sorted(row.keys() ^ schema.keys())} is missing or unexpected"
-            )
-    return validate(model, pl.DataFrame(dated, schema=schema, orient="row", strict=True))
+    names = schema.keys() - {"day"}
+    made = list(rows)
+    for row in made:
+        if row.keys() != names:
+            raise ValueError(f"{table_name(model)}: {sorted(row.keys() ^ names)} is missing or unexpected")
+    # Column by column: from row mappings polars takes ten times as long.
+    columns = [pl.repeat(dt.date.fromisoformat(day), len(made), dtype=pl.Date, eager=True).alias("day")]
+    columns += [
+        _series(model, name, kind, [row[name] for row in made])
+        for name, kind in schema.items()
+        if name != "day"
+    ]
+    return validate(model, pl.DataFrame(columns))
+
+
+def _series(model: type[Table], name: str, kind: pl.DataType, values: list[Any]) -> pl.Series:
+    """A column of exactly that type: polars would store 1.5 as the whole number 1."""
+    try:
+        if kind == pl.Int64 and float in set(map(type, values)):
+            raise TypeError("a number with a fraction in a column of whole numbers")
+        return pl.Series(name, values, dtype=kind, strict=True)
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        raise ValueError(f"{table_name(model)}.{name}: {error}") from error
 
 
 def validate(model: type[Table], made: pl.DataFrame) -> pl.DataFrame:

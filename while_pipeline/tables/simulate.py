@@ -1,7 +1,8 @@
 """Tables of `simulate`: the plan, the search and what was played."""
 
-from typing import ClassVar
+from typing import ClassVar, get_args
 
+from while_pipeline.simulate.customer_checks import Blame
 from while_pipeline.tables.base import PlacedTable, ScenarioTable, StepTable, Table, column
 
 
@@ -34,6 +35,8 @@ class Scenarios(ScenarioTable):
     arm: str = column("Search arm that wrote it.")
     batch: int = column("Batch it was written in.", ge=0)
     spot_id: str = column("Weak spot that asked for it; null when none did.", nullable=True)
+    operator: str = column("Operator that mutated a failed scenario into it; null otherwise.", nullable=True)
+    parent_id: str = column("Scenario it was mutated from; null when it was written anew.", nullable=True)
 
 
 class Search(Table):
@@ -48,6 +51,7 @@ class Search(Table):
     yield_per_row: float = column(
         "(new signatures + new pairs) per row; the batch's mean when it had no row.", ge=0
     )
+    failures: int = column("Scenarios whose probe failed.", ge=0)
 
     class Config:
         """An arm has one row a batch."""
@@ -69,7 +73,7 @@ class Rollouts(Table):
     seeded: str = column("Planted defects drawn: the answer key for whoever grades.", json=True)
     ended: str = column("How it ended.", isin=["satisfied", "transferred", "gone", "max_turns", "lost"])
     lost: str = column("Why it is no evidence about the agent; null when it was played.", nullable=True)
-    blame: str = column("Whose doing the ending is.", isin=["nobody", "agent", "customer", "infrastructure"])
+    blame: str = column("Whose doing the ending is.", isin=list(get_args(Blame)))
     world_diff: str = column("What the world's records became.", json=True)
     realised: str = column("Axes whose planned value the trace shows.", json=True)
     signature: str = column("Behaviour signature.")
@@ -82,6 +86,24 @@ class Rollouts(Table):
     finish_reason: str = column("Finish reason of the last turn.", nullable=True)
     input_tokens: int = column("Tokens read.", ge=0)
     output_tokens: int = column("Tokens written.", ge=0)
+
+
+class Coverage(Table):
+    """One row is a pair of values that can meet, for one search arm or (`all`) for the whole night."""
+
+    axis_a: str = column("Axis of the first value.")
+    value_a: str = column("First value.")
+    axis_b: str = column("Axis of the second value; axes come in their order.")
+    value_b: str = column("Second value.")
+    arm: str = column("Search arm that played the pair; `all` counts every rollout, none included.")
+    planned: bool = column("Whether a situation of tonight's plan holds the pair.")
+    played: int = column("Rollouts whose situation holds the pair.", ge=0)
+    realised: int = column("Of those, rollouts whose conversation shows both values.", ge=0)
+
+    class Config:
+        """A pair has one row an arm."""
+
+        unique: ClassVar[list[str]] = ["axis_a", "value_a", "axis_b", "value_b", "arm"]
 
 
 class Probes(Rollouts):

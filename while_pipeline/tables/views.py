@@ -24,6 +24,21 @@ VIEWS: Mapping[str, str] = {
         GROUP BY ALL
         ORDER BY failures DESC, n DESC, s.category, s.tool, s.tool_condition
     """,
+    # Since when is each pair of values planned, played, and really shown? Null: never so far.
+    "simulate.coverage_so_far": """
+        SELECT
+            axis_a, value_a, axis_b, value_b,
+            min(day) FILTER (planned) AS first_planned,
+            min(day) FILTER (played > 0) AS first_played,
+            min(day) FILTER (realised > 0) AS first_realised,
+            sum(played)::BIGINT AS played,
+            sum(realised)::BIGINT AS realised,
+            max(day) AS last_day
+        FROM simulate.coverage
+        WHERE arm = 'all'
+        GROUP BY ALL
+        ORDER BY first_realised IS NOT NULL, axis_a, value_a, axis_b, value_b
+    """,
     # What did each gate of each cut let through and stop, day by day?
     "train.gates": """
         SELECT day, cut, gate, count(*) AS rollouts, any_value(detail ORDER BY rollout_id) AS example

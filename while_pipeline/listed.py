@@ -1,0 +1,162 @@
+"""Lists and objects of plain values in words, and back: "Sam Fox, born 1990-02-03, and Ada Fox, born ...".
+
+What has a value of another shape (nested, empty, with marks of its own) has no words here; `slots` then
+writes JSON.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from while_pipeline.tools import singular, words_of
+
+NOBODY = "none"
+"""An empty list."""
+
+_BARE = r"[A-Za-z0-9@._+:/-]*[A-Za-z0-9]"
+_NAME = r"[A-Z][a-z]+(?: [A-Z][a-z]+)+"
+"""A person's name needs no quotes: capitals show where it ends."""
+_PLAIN = re.compile(rf"{_NAME}|{_BARE}")
+_ONE_WORD = re.compile(_BARE)
+_AND = re.compile(r",? and ")
+_NUMBER = re.compile(r"-?\d")
+_BOOLEANS = {"yes": True, "no": False}
+_PAIR = re.compile(rf"((?:[a-z0-9]+ )+)({_NAME}|{_BARE})")
+"""A field and its value: "cabin economy"; names of fields are in lower case."""
+_SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("first_name", "last_name", "dob"), "{} {}, born {}"),
+    (("first_name", "last_name", "date_of_birth"), "{} {}, date of birth {}"),
+    (("first_name", "last_name"), "{} {}"),
+    (("*_number", "date"), "{} on {}"),
+    (("*_id", "quantity"), "{} x {}"),
+    (("payment_id", "amount"), "{1} from {0}"),
+)
+"""Fields that people say without naming them; `*` is what the parameter's name says is listed."""
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is one plain word or a person's name, so that everybody sees where it ends."""
+    return bool(_PLAIN.fullmatch(text))
+
+
+def plain_at(text: str, start: int) -> str | None:
+    """The plain word or name that begins at `start`."""
+    found = _PLAIN.match(text, start)
+    return found.group() if found else None
+
+
+def said(value: list[Any] | dict[str, Any], parameter: str) -> str | None:
+    """Words for a list of plain values or of objects alike, or for one object; None when there are none."""
+    if value == []:
+        return NOBODY
+    items = value if isinstance(value, list) else [value]
+    if all(isinstance(item, dict) for item in items):
+        fields = tuple(items[0])
+        texts = [_object(item, parameter) if tuple(item) == fields else None for item in items]
+        joint = ", and "
+    else:
+        texts = [_word(item) for item in items]
+        joint = " and "
+    # "none" alone is the empty list
+    return None if None in texts or texts == [NOBODY] else joint.join(filter(None, texts))
+
+
+def heard(text: str, start: int, parameter: str, *, one: bool) -> Any:
+    """The list, or the `one` object, whose words begin at `start`; None when there is none."""
+    items: list[Any] = []
+    end = start
+    while True:
+        found = _object_at(text, end, parameter) or (None if one else _scalar_at(text, end))
+        if found is None or (items and not _alike(found[0], items[0])):
+            break
+        item, stop = found
+        if one:
+            return item
+        items.append(item)
+        joint = _AND.match(text, stop)
+        if joint is None:
+            break
+        end = joint.end()
+    return [] if items == [NOBODY] else items or None
+
+
+def _alike(one: Any, other: Any) -> bool:
+    keys = [list(value) if isinstance(value, dict) else None for value in (one, other)]
+    return keys[0] == keys[1]
+
+
+def _word(value: Any) -> str | None:
+    """A plain value as a word that is heard as the same value; None when there is no such word."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value if is_plain(value) and _typed(value) == value else None
+    text = json.dumps(value) if isinstance(value, int | float) else ""
+    return text if _ONE_WORD.fullmatch(text) and _typed(text) == value else None
+
+
+def _typed(word: str) -> Any:
+    if word in _BOOLEANS:
+        return _BOOLEANS[word]
+    if not _NUMBER.match(word):
+        return word
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
+
+
+def _scalar_at(text: str, start: int) -> tuple[Any, int] | None:
+    found = _PLAIN.match(text, start)
+    return (_typed(found.group()), found.end()) if found else None
+
+
+def _object(item: Mapping[str, Any], parameter: str) -> str | None:
+    """An object's words: those of its shape, else every field by name."""
+    if not item:
+        return None
+    words = [_word(value) for value in item.values()]
+    for fields, template, pattern in _shapes(parameter):
+        if fields == tuple(item) and None not in words:
+            text = template.format(*words)
+            if _object_at(text, 0, parameter) == (dict(item), len(text)) and pattern.fullmatch(text):
+                return text
+    named = [" ".join(words_of(field)) for field in item]
+    text = ", ".join(f"{name} {word}" for name, word in zip(named, words, strict=True))
+    return text if _object_at(text, 0, parameter) == (dict(item), len(text)) else None
+
+
+def _object_at(text: str, start: int, parameter: str) -> tuple[dict[str, Any], int] | None:
+    for fields, template, pattern in _shapes(parameter):
+        found = pattern.match(text, start)
+        if found:
+            order = [int(i) for i in re.findall(r"\{(\d)\}", template)] or range(len(fields))
+            values = dict(zip(order, map(_typed, found.groups()), strict=True))
+            return {field: values[i] for i, field in enumerate(fields)}, found.end()
+    return _fields_at(text, start)
+
+
+def _fields_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:
+    item: dict[str, Any] = {}
+    end = start
+    while found := _PAIR.match(text, end):
+        item["_".join(found.group(1).split())] = _typed(found.group(2))
+        start = found.end()
+        if not text.startswith(", ", start):
+            break
+        end = start + 2
+    return (item, start) if item else None
+
+
+@lru_cache(maxsize=4096)
+def _shapes(parameter: str) -> tuple[tuple[tuple[str, ...], str, re.Pattern[str]], ...]:
+    """Fields, template and pattern of every shape among what `parameter` lists."""
+    words = words_of(parameter)
+    noun = "_".join([*words[:-1], singular(words[-1])]) if words else ""
+    made = []
+    for fields, template in _SHAPES:
+        values = re.sub(r"\\\{\d?\\\}", lambda _: f"({_BARE})", re.escape(template))
+        made.append((tuple(f.replace("*", noun) for f in fields), template, re.compile(values)))
+    return tuple(made)
