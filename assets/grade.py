@@ -3,6 +3,7 @@
 import dagster as dg
 import polars as pl
 
+from assets.cast import worlds_of
 from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
@@ -16,6 +17,7 @@ from while_pipeline.grade.rows import (
     ENDORSED,
     FEATURES,
     conduct_rows,
+    evenly_sampled,
     findings_by_rollout,
     grade_row,
     hack_rows,
@@ -70,9 +72,11 @@ def judge_trust(
     """The planted-defect policy plays the same scenarios: its planted defects are the gold labels."""
     day, loaded = context.partition_key, project.load()
     judge = models.judge(loaded)
-    held = scenarios_from(warehouse.read(simulate.Scenarios, day))
+    with warehouse.connect():
+        held = scenarios_from(warehouse.read(simulate.Scenarios, day))
+        worlds = worlds_of(loaded, warehouse, day)
     seed = seed_of(loaded.settings.seed, "controls", day)
-    labels = control_labels(held, loaded.tools, loaded.policy_document, judge, seed=seed)
+    labels = control_labels(held, loaded.tools, loaded.policy_document, judge, seed=seed, worlds=worlds)
     rows = [{"judge": judge.identity, **row._asdict()} for row in trust(labels, source="seeded")]
     recalls = [row._asdict() for row in defect_recall(labels)]
     yield from store(
@@ -100,13 +104,13 @@ def hack_scan(context: dg.AssetExecutionContext, warehouse: Warehouse, project: 
     yield from store(day, warehouse, {grade.HackScan: made}, {"conclusion": found.reason})
 
 
-@table_assets(grade.PassAt, deps=[grade.Grades])
+@table_assets(grade.PassAt, deps=[grade.Grades, simulate.Rollouts])
 def pass_at(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     """Unbiased per task, then the mean over tasks with an interval over tasks."""
     day = context.partition_key
-    graded = warehouse.read(grade.Grades, day).select("task_id", "category", "passed")
+    graded = evenly_sampled(*warehouse.read_day(day, grade.Grades, simulate.Rollouts))
     samples = graded.group_by("task_id").len()["len"].to_list()
-    rates = pass_table(graded, range(1, min(samples, default=1) + 1))
+    rates = pass_table(graded.select("task_id", "category", "passed"), range(1, min(samples, default=1) + 1))
     made = frame(grade.PassAt, day, rates.iter_rows(named=True))
     overall = made.filter(pl.col("scope") == "overall", pl.col("metric") == "pass@", pl.col("k") == 1)
     yield from store(day, warehouse, {grade.PassAt: made}, {"pass_at_1": overall["value"].sum()})

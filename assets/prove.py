@@ -3,7 +3,7 @@
 import dagster as dg
 import polars as pl
 
-from assets.simulate import grid
+from assets.cast import grid, worlds_of, writer_of
 from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
@@ -15,7 +15,6 @@ from while_pipeline.prove.held_out import draw_held_out
 from while_pipeline.prove.looks import look_row, times_looked_at
 from while_pipeline.prove.trials import trial_rows
 from while_pipeline.simulate.rows import scenario_row, scenarios_from
-from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.tables import prove, simulate, train, watch
 from while_pipeline.tables.base import frame
 from while_pipeline.tables.views import VIEWS
@@ -26,10 +25,12 @@ from while_pipeline.train.registry import weights_from
 def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Drawn from the fifth of the space that no training ever sees, by category; fresh ones first."""
     day, loaded = context.partition_key, project.load()
-    looked_at = times_looked_at(warehouse.read(prove.Looks, before=day))
+    with warehouse.connect():
+        looked_at = times_looked_at(warehouse.read(prove.Looks, before=day))
+        worlds = worlds_of(loaded, warehouse, day)
     tasks = draw_held_out(
         grid(loaded, day),
-        ScenarioWriter(loaded.tools, loaded.policy_document, loaded.settings.world),
+        writer_of(loaded, worlds),
         tasks=loaded.settings.prove.tasks,
         seed=loaded.settings.seed,
         day=day,
@@ -45,7 +46,9 @@ def trials(
 ) -> Stored:
     """Same worlds, same customers, same luck; only the policy differs."""
     day, loaded = context.partition_key, project.load()
-    candidates, agent, held = warehouse.read_day(day, train.Policies, watch.Agent, prove.HeldOut)
+    with warehouse.connect():
+        candidates, agent, held = warehouse.read_day(day, train.Policies, watch.Agent, prove.HeldOut)
+        worlds = worlds_of(loaded, warehouse, day)
     rows = []
     if candidates.height:
         serving = weights_from(agent.row(0, named=True))
@@ -57,6 +60,7 @@ def trials(
             models.judge(loaded),
             k=loaded.settings.prove.k,
             seed=seed_of(loaded.settings.seed, "trials", day),
+            worlds=worlds,
         )
     made = frame(prove.Trials, day, rows)
     rates = {

@@ -1,6 +1,5 @@
 """Simulate: the plan of situations, the search for those that break the agent, and the rollouts."""
 
-import datetime as dt
 import shutil
 import time
 from dataclasses import fields
@@ -9,32 +8,28 @@ from pathlib import Path
 
 import dagster as dg
 import duckdb
-import polars as pl
 from pydantic import Field
 
+from assets.cast import grid, night, terms_of, weights_of, worlds_of, writer_of
 from assets.stored import PARTITIONS, Stored, key_of, store, store_files, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
-from while_pipeline.agents.policy import Weights
 from while_pipeline.constants import CELL_WEIGHTS, RL_CELL_WEIGHTS
 from while_pipeline.ids import seed_of
-from while_pipeline.project import Project
 from while_pipeline.records import Situation
-from while_pipeline.settings import BudgetSettings, Spread
+from while_pipeline.settings import BudgetSettings
 from while_pipeline.simulate.arms import Chooser
-from while_pipeline.simulate.axes import AXES, Grid, grid_of, is_held_out
+from while_pipeline.simulate.axes import AXES, is_held_out
 from while_pipeline.simulate.cells import Spot
 from while_pipeline.simulate.coverage import PLAYED, coverage_counts, coverage_table
 from while_pipeline.simulate.covering import Pair, pairs
-from while_pipeline.simulate.night import Night, scenario_rows, search_rows
+from while_pipeline.simulate.night import scenario_rows, search_rows
 from while_pipeline.simulate.plan import axes_rows, plan, plan_rows
-from while_pipeline.simulate.scenario import ScenarioWriter
-from while_pipeline.simulate.shards import Manifest, Terms, cut, figures, paths_by_table
+from while_pipeline.simulate.shards import Manifest, cut, figures, paths_by_table
 from while_pipeline.simulate.workers import Site, cast_of, finish_shards, progress
 from while_pipeline.tables import simulate, watch
 from while_pipeline.tables.base import Table, frame, table_name
-from while_pipeline.train.registry import weights_from
 from while_pipeline.watch.map import spots_for
 
 
@@ -51,45 +46,6 @@ class Budget(dg.Config):
     def over(self, settings: BudgetSettings) -> BudgetSettings:
         """The settings with what is given here replaced."""
         return settings.model_copy(update={k: v for k, v in self.model_dump().items() if v is not None})
-
-
-def grid(project: Project, day: str) -> Grid:
-    """The project's situation space; rules that do not all fit into it take turns by the day."""
-    turn = dt.date.fromisoformat(day).toordinal()
-    return grid_of(project.tools, project.policy_document, project.settings.seed, turn)
-
-
-def weights_of(agent: pl.DataFrame) -> Weights | None:
-    """Weights of the agent that `watch.agent` recorded; None when it is not the embedded one."""
-    row = agent.row(0, named=True)
-    return weights_from(row) if row["weights"] else None
-
-
-def terms_of(project: Project, agent: pl.DataFrame, spread: Spread) -> Terms:
-    """What decides the rollouts of the agent that `watch.agent` recorded."""
-    row = agent.row(0, named=True)
-    day = row["day"].isoformat()
-    return Terms(
-        day=day,
-        tools=tuple(tool.model_dump() for tool in project.tools),
-        policy_document=project.policy_document.text,
-        policy_version=row["policy_version"],
-        seed=seed_of(project.settings.seed, day),
-        k=spread.k,
-        first=spread.first,
-    )
-
-
-def night(project: Project, models: Models, agent: pl.DataFrame) -> Night:
-    """The night of the agent that `watch.agent` recorded."""
-    row = agent.row(0, named=True)
-    return Night(
-        models.agent(project, weights_of(agent)),
-        project.tools,
-        project.policy_document,
-        policy_version=row["policy_version"],
-        seed=seed_of(project.settings.seed, row["day"].isoformat()),
-    )
 
 
 @table_assets(simulate.Axes, deps=[watch.Agent])
@@ -164,7 +120,9 @@ def scenarios(
     """Five arms search: the covering array, the weak spots, the open space, rare behaviour, and failures."""
     day, loaded = context.partition_key, project.load()
     budget = config.over(loaded.settings.budget)
-    planned, weak, agent = warehouse.read_day(day, simulate.CoveragePlan, watch.WeakSpots, watch.Agent)
+    with warehouse.connect():
+        planned, weak, agent = warehouse.read_day(day, simulate.CoveragePlan, watch.WeakSpots, watch.Agent)
+        worlds = worlds_of(loaded, warehouse, day)
     plan_cells = [Situation(**{axis: row[axis] for axis in AXES}) for row in planned.iter_rows(named=True)]
     by_name = {tool.name: tool for tool in loaded.tools}
     spots = [
@@ -172,11 +130,11 @@ def scenarios(
         for row in spots_for(weak.iter_rows(named=True), by_name)
     ]
     seed = seed_of(loaded.settings.seed, "search", day)
-    player = night(loaded, models, agent)
+    player = night(loaded, models, agent, worlds)
     weights = RL_CELL_WEIGHTS if budget.mode == "rl" else CELL_WEIGHTS
     found = player.search(
         Chooser(grid(loaded, day), plan_cells, spots, seed, weights),
-        ScenarioWriter(loaded.tools, loaded.policy_document, loaded.settings.world),
+        writer_of(loaded, worlds),
         budget=budget.scenarios,
         batch_size=budget.batch,
         phrasings=budget.spread.phrasings,
@@ -208,11 +166,13 @@ def rollouts(
     """
     day, loaded = context.partition_key, project.load()
     budget = config.over(loaded.settings.budget)
-    written, probes, agent = warehouse.read_day(day, simulate.Scenarios, simulate.Probes, watch.Agent)
-    terms = terms_of(loaded, agent, budget.spread)
+    with warehouse.connect():
+        written, probes, agent = warehouse.read_day(day, simulate.Scenarios, simulate.Probes, watch.Agent)
+        worlds = worlds_of(loaded, warehouse, day)
+    terms = terms_of(loaded, agent, budget.spread, worlds)
     most = written.height * terms.k
     player, processes, size = cast_of(models.agent(loaded, weights_of(agent)), most, budget.processes)
-    site = Site(terms, player, Path(warehouse.database).parent / "shards" / day)
+    site = Site(terms, player, Path(warehouse.database).parent / "shards" / day, worlds=worlds)
     manifests: list[Manifest] = []
     shards, started = list(cut(terms, written, probes, size)), time.monotonic()
     for manifest in finish_shards(site, shards, processes):

@@ -19,6 +19,15 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 IDENTIFIERS = st.from_regex(
     r"[A-Z]{2,5}-?\d{1,6}|\d{3,6}|[a-z]+-\d\d|[A-Z][a-z]+( [A-Z][a-z]+)?", fullmatch=True
 )
+WORDS = st.from_regex(r"[a-z]{2,6}|[A-Z][a-z]+ [A-Z][a-z]+|[A-Z]{3}\d{3}|\d{4}-\d\d-\d\d", fullmatch=True)
+PLAIN = WORDS | st.integers(-9999, 9999) | st.booleans() | st.sampled_from(["yes", "and", "12", "none"])
+FIELDS = st.lists(
+    st.sampled_from(["first_name", "last_name", "dob", "flight_number", "date", "payment_id", "amount"]),
+    min_size=1,
+    max_size=3,
+    unique=True,
+)
+ALIKE = FIELDS.flatmap(lambda names: st.lists(st.fixed_dictionaries({n: PLAIN for n in names}), max_size=3))
 TYPED = st.sampled_from(sorted(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), VALUES[kind]))
 NAMED = st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=8), min_size=1, max_size=3).map(
     "_".join
@@ -35,6 +44,45 @@ def test_what_is_said_in_any_form_is_heard_as_its_schema_types_it(
     text = f"Hello.\nIt is me, Ada Fox, on 2026-01-02.\nThe {slots.say(parameter, value, form)}. Thanks."
     heard = slots.hear(parameter, {"type": kind}, text)
     assert json.dumps(heard) == json.dumps(value)
+
+
+@given(st.sampled_from(["flights", "passengers", "payment_methods", "items"]), st.lists(PLAIN) | ALIKE)
+def test_lists_of_plain_things_are_heard_as_they_were_said_wherever_the_sentence_goes_on(
+    parameter: str, value: list[Any]
+) -> None:
+    for text in ("My {}.", "Of course, my {}, and I hope that will do.", "Here: {}, total is 4, line id is L-1."):
+        told = text.format(slots.say(parameter, value))
+        assert json.dumps(slots.hear(parameter, {"type": "array"}, told)) == json.dumps(value)
+    for item in value:
+        if isinstance(item, dict):
+            told = f"My {slots.say('setting', item)}, total is 4."
+            assert json.dumps(slots.hear("setting", {"type": "object"}, told)) == json.dumps(item)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "said"),
+    [
+        ("flights", [{"flight_number": "HAT012", "date": "2026-05-14"}], "flights are HAT012 on 2026-05-14"),
+        (
+            "passengers",
+            [
+                {"first_name": "Sam", "last_name": "Fox", "dob": "1990-02-03"},
+                {"first_name": "Ada", "last_name": "Fox", "dob": "1991-02-03"},
+            ],
+            "passengers are Sam Fox, born 1990-02-03, and Ada Fox, born 1991-02-03",
+        ),
+        ("payments", [{"payment_id": "card_1", "amount": 45}], "payments are 45 from card_1"),
+        ("line_ids", ["LINE-1", "LINE-2"], "line ids are LINE-1 and LINE-2"),
+        ("settings", {"mode": "auto", "roaming": False}, "settings are mode auto; roaming no"),
+        ("tags", [], "tags are none"),
+        ("tags", ["a, b"], 'tags are ["a, b"]'),
+        ("stops", [{"at": {"city": "Oslo"}}], 'stops are [{"at": {"city": "Oslo"}}]'),
+    ],
+)
+def test_lists_are_said_as_people_say_them_and_as_json_where_that_would_be_misheard(
+    parameter: str, value: Any, said: str
+) -> None:
+    assert slots.say(parameter, value) == said
 
 
 @given(st.permutations(["line_id", "plan", "phone_number", "date"]), FORMS)

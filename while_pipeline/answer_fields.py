@@ -17,30 +17,39 @@ from while_pipeline.tools import Tool, ToolKind, is_identifier, words_of
 ORDINARY = "active"
 """Status of a record nothing special is to be said about."""
 
-MONEY: Schema = {"type": "number", "examples": [n + c / 100 for n in range(7, 90, 3) for c in (15, 49, 95)]}
+MONEY: Schema = {
+    "type": "number",
+    "examples": [round(n + c / 100, 2) for n in range(7, 90, 3) for c in (15, 49, 95)],
+}
 """Amounts whose last cent is not zero: 37.40 is said in two ways, 37.45 in one."""
-_GIGABYTES: Schema = {"type": "number", "examples": [n + t / 10 for n in range(1, 20) for t in (2, 3, 7)]}
-_MEGABITS: Schema = {"type": "number", "examples": [n + 0.5 for n in range(4, 120, 3)]}
-_PERCENT: Schema = {"type": "integer", "examples": list(range(21, 98, 4))}
+_MEASURE: Schema = {
+    "type": "number",
+    "examples": [round(n + t / 10, 1) for n in range(1, 20) for t in (2, 3, 7)],
+}
 _COUNT: Schema = {"type": "integer", "examples": list(range(2, 9))}
-_STRENGTH: Schema = {"type": "string", "enum": ["poor", "fair", "good", "excellent"]}
-SWITCH: Schema = {"type": "string", "enum": ["enabled", "disabled"]}
-_TEXT: Schema = {"type": "string"}
+_PERCENT: Schema = {"type": "integer", "examples": list(range(21, 98, 4))}
+_STRENGTH: Schema = {"type": "string", "enum": ["weak", "moderate", "strong"]}
+_SWITCH: Schema = {"type": "string", "enum": ["enabled", "disabled"]}
 _DATE: Schema = {"type": "string", "format": "date"}
+_TEXT: Schema = {"type": "string"}
 
 _SCHEMA_OF: dict[str, Schema] = {
-    **dict.fromkeys("amount balance price cost fee total charge due".split(), MONEY),
-    **dict.fromkeys("usage used limit allowance quota".split(), _GIGABYTES),
-    **dict.fromkeys("level percentage".split(), _PERCENT),
-    **dict.fromkeys("quantity points seats stock".split(), _COUNT),
-    **dict.fromkeys("name email mail phone address city country url colour color".split(), _TEXT),
-    "speed": _MEGABITS,
-    "strength": _STRENGTH,
-    "status": SWITCH,
-    "date": _DATE,
+    word: schema
+    for words, schema in (
+        ("amount balance price cost fee total charge due", MONEY),
+        ("usage limit allowance quota speed", _MEASURE),
+        ("level percentage", _PERCENT),
+        ("quantity points seats stock", _COUNT),
+        ("strength", _STRENGTH),
+        ("status", _SWITCH),
+        ("date", _DATE),
+        ("name email mail phone address city country url colour color", _TEXT),
+    )
+    for word in words.split()
 }
 """Last word of a noun phrase that is a field, and what such a field holds."""
-_UNIT = {id(_GIGABYTES): "gb", id(_MEGABITS): "mbps", id(_PERCENT): "percent"}
+_UNITS = {"data": "gb", "speed": "mbps", "level": "percent"}
+"""Word of a number's name, and the unit that is put behind it: a bare number says little."""
 
 _CUES = re.compile(
     r"\b(?:with (?:its|their|the|an?)|including|includes?|shows?|displays?|provides|returns?|gets?|retrieves?"
@@ -58,14 +67,15 @@ _PASSED_OVER = frozenset({
     "new", "what", "displays", "shows", "which", "known", "open", "latest",
 })  # fmt: skip
 _ENDS = frozenset({
-    "of", "for", "on", "in", "at", "by", "from", "to", "that", "you", "is", "are", "this", "per", "if", "whether",
+    "of", "for", "on", "in", "at", "by", "from", "to", "that", "you", "is", "are", "this", "per", "if",
+    "whether",
 })  # fmt: skip
 LONGEST = 3
 """Words of a noun phrase that name a field; longer ones are sentences."""
 
 
 def subject_of(tool: Tool) -> tuple[str, ...]:
-    """Names of the fields that the answer of a look is about, the first one first; `status` may be among them.
+    """Names of the fields that the answer of a look is about, in order; `status` may be among them.
 
     Read from the tool's name (`get_data_usage`), then from its description ("with its amount and status"); of
     a tool with an output schema, those that it declares. Empty where nothing is said, and for other tools.
@@ -107,8 +117,8 @@ def kept_fields(tool: Tool) -> dict[str, Schema]:
 def to_tell(tool: Tool, record: Mapping[str, Any]) -> dict[str, Any]:
     """What the customer must hear of a record that a read gave: field -> value.
 
-    That is the first subject of the read that the record has; and the status where the read is about it, or
-    about nothing else, or where it is out of the ordinary. A record without a status has the status `unknown`.
+    That is the first subject of the read that the record has; and the status where the read is about it or
+    about nothing else, or where it is out of the ordinary. A record without a status has the `unknown` one.
     """
     subject = subject_of(tool)
     scalar = (f for f in subject if f != "status" and type(record.get(f)) in (str, int, float))
@@ -128,12 +138,13 @@ def _described(name: str, verb: str, entity: str, description: str) -> dict[str,
         phrases += [_noun_phrase(part) for part in _PARTS.split(found.group(1))]
     fields: dict[str, Schema] = {}
     for field, schema in (found for phrase in phrases for found in _field(phrase, entity.split("_"))):
-        if not any(field.endswith(f"_{known}") for known in fields):  # "billing cycle data usage" again
+        # `cycle_data_usage_gb` is the `data_usage_gb` again; the status of one thing is not that of another.
+        if not any(field.endswith(f"_{known}") for known in fields if known != "status"):
             fields.setdefault(field, schema)
     for found in _SWITCHED.finditer(plain):
         words = _noun_phrase(found.group(1))
         if words and words != entity.split("_"):
-            fields.setdefault("_".join(words[-LONGEST:]), SWITCH)
+            fields.setdefault("_".join(words[-LONGEST:]), _SWITCH)
     return fields
 
 
@@ -144,13 +155,12 @@ def _noun_phrase(text: str) -> list[str]:
 
 def _field(phrase: Sequence[str], entity: Sequence[str]) -> Iterator[tuple[str, Schema]]:
     """The field that a noun phrase names, if it does: `bill amount` of a bill is its `amount`."""
-    if not phrase or len(phrase) > LONGEST + 1 or phrase[-1] not in _SCHEMA_OF:
+    last = "usage" if phrase and phrase[-1] == "used" else phrase[-1] if phrase else ""
+    if last not in _SCHEMA_OF or len(phrase) > LONGEST + 1:
         return
-    words = [*dropwhile(lambda w: w in entity, phrase[:-1]), phrase[-1]]
-    schema = _SCHEMA_OF[words[-1]]
-    if schema is MONEY and "data" in words:
-        schema = _GIGABYTES
-    if words[-1] == "used":
-        words[-1] = "usage"
-    unit = [] if _UNIT.get(id(schema)) is None or words[-1] == "percentage" else [_UNIT[id(schema)]]
-    yield "_".join([*words[-LONGEST:], *unit]), schema
+    words = [*dropwhile(lambda w: w in entity, phrase[:-1]), last][-LONGEST:]
+    schema = _SCHEMA_OF[last]
+    if schema in (MONEY, _MEASURE):  # a data amount is a measure, a credit limit is money
+        schema = _MEASURE if "data" in words else MONEY if "credit" in words else schema
+    unit = next((_UNITS[w] for w in words if w in _UNITS), None)
+    yield "_".join([*words, unit] if unit and schema in (_MEASURE, _PERCENT) else words), schema

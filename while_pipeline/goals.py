@@ -21,7 +21,7 @@ _LOOKS: _Verbs = (("check", "see", "look at", "get"), ("check", "look up", "show
 _FINDS: _Verbs = (("find", "look up", "search for"), ("find", "look up", "search for"))
 _ENABLES: _Verbs = (("enable", "turn on", "switch on", "activate"),) * 2
 _DISABLES: _Verbs = (("disable", "turn off", "switch off"),) * 2
-_RECEIVES: _Verbs = (("receive", "have you send me"), ("send me", "send out"))
+_RECEIVES: _Verbs = (("get", "have you send me"), ("send me", "send out"))
 _SPOKEN: dict[str, _Verbs] = {
     **dict.fromkeys(("get", "fetch", "retrieve", "lookup", "view", "read", "show", "return"), _LOOKS),
     **dict.fromkeys(("check", "track"), (("check", "look at", "see"), ("check", "look at", "show me"))),
@@ -45,9 +45,9 @@ _SPOKEN: dict[str, _Verbs] = {
     "run": (("run", "do"),) * 2,
     "set": (("set", "change"),) * 2,
     "suspend": (("suspend", "pause"),) * 2,
-    "toggle": (("toggle", "switch on or off"),) * 2,
+    "toggle": (("toggle", "switch {} on or off"),) * 2,
 }  # fmt: skip
-"""Verbs people use for a tool's verb; a verb not listed is said as it is."""
+"""Verbs people use for a tool's verb; one not listed is said as it is. `{}` is where the object goes."""
 _DESCRIBES = frozenset({
     *_SPOKEN, "add", "apply", "block", "cancel", "charge", "connect", "disconnect", "give", "look", "make",
     "measure", "move", "open", "order", "place", "register", "replace", "reserve", "reset", "schedule",
@@ -61,13 +61,17 @@ _FILLERS = frozenset(
 )
 _TAKES_A = frozenset({"run", "make", "send", "issue", "grant", "submit", "request", "refund"})
 _ACRONYMS = frozenset({"apn", "id", "imei", "mms", "pin", "puk", "sim", "sms", "url", "vpn"})
+_COMPOUNDS = {"onestop": "one-stop", "nonstop": "non-stop", "roundtrip": "round-trip", "oneway": "one-way"}
 _PARTICLES = (" on", " off")
-_AN = re.compile(r"(?!one|uni|use)[aeiou]", re.IGNORECASE)
+_ARTICLE = re.compile(r"\ban?(?= (?=(\w+)))")
+_AN = re.compile(r"(?!one|uni|use)[aeiou]|(?:imei|mms|sms)\b", re.IGNORECASE)
 _PERSON = "|".join(PERSON_ENTITIES[:2])
 _AGENTS_VIEW = re.compile(
     rf"\b(?:(?:{_PERSON})s?|agents?|tool|database|function|system)\b(?! id\b)", re.IGNORECASE
 )
 """A description that speaks of the customer as somebody else is not in the customer's words."""
+_ANY_ID = re.compile(r"\ban? (?:specific |given |particular )?ID\b", re.IGNORECASE)
+"""Nobody asks for the details of "an ID"."""
 
 
 @dataclass(frozen=True)
@@ -115,13 +119,22 @@ def _goal(name: str, description: str, kind: ToolKind, verb: str, noun: str | No
     if place and kind in (ToolKind.READ, ToolKind.UPDATE) and not tail and not set(place.split()) & set(head):
         objects.append(f"the {_cased(head)} {{}} my {place}")
     made = [tuple(_joined(v, o) for v in verbs for o in objects) for verbs in (wishes, requests)]
-    said = [tuple(dict.fromkeys(m + e)) for m, e in zip(made, described or ((), ()), strict=True)]
-    return Goal(said[0], said[1], topic)
+    said = [
+        tuple(map(_with_articles, dict.fromkeys(m + e)))
+        for m, e in zip(made, described or ((), ()), strict=True)
+    ]
+    return Goal(said[0], said[1], _with_articles(topic))
 
 
 def _joined(verb: str, thing: str) -> str:
     """Verb and object; "turn on ... for my line" keeps one "on" to a phrase."""
-    return f"{verb} {thing.format('for' if verb.endswith(_PARTICLES) else 'on')}"
+    thing = thing.format("for" if verb.endswith(_PARTICLES) else "on")
+    return verb.format(thing) if "{}" in verb else f"{verb} {thing}"
+
+
+def _with_articles(phrase: str) -> str:
+    """The phrase with "a" and "an" as the next word wants them."""
+    return _ARTICLE.sub(lambda found: "an" if _AN.match(found.group(1)) else "a", phrase)
 
 
 def _parts(words: tuple[str, ...]) -> tuple[list[str], str]:
@@ -141,12 +154,12 @@ def _determined(head: list[str], kind: ToolKind, verb: str) -> str:
         return said
     person = head[0] in PERSON_ENTITIES
     if kind is ToolKind.CREATE or verb in _TAKES_A or (kind is ToolKind.SEARCH and not plural and not person):
-        return f"some {said}" if plural else f"{'an' if _AN.match(said) else 'a'} {said}"
+        return f"some {said}" if plural else f"a {said}"
     return f"the {said}" if kind is ToolKind.SEARCH and plural else f"my {said}"
 
 
 def _cased(words: list[str]) -> str:
-    return " ".join(word.upper() if word in _ACRONYMS else word for word in words)
+    return " ".join(word.upper() if word in _ACRONYMS else _COMPOUNDS.get(word, word) for word in words)
 
 
 def _described(
@@ -168,6 +181,7 @@ def _described(
         or base not in {verb, *_DESCRIBES}
         or len(rest.split()) > MAX_WORDS
         or _AGENTS_VIEW.search(rest)
+        or _ANY_ID.search(rest)
     ):
         return None
     named = {stem(w) for w in words if w not in _LINKS | _FILLERS and w != verb and w not in PERSON_ENTITIES}
@@ -176,7 +190,7 @@ def _described(
     verbs = _LOOKS if base == "look" else _SPOKEN.get(base, ((base,), (base,)))
     whether = re.match(r"(?:if|whether|what|which|how)\b", rest)
     verbs = (("know", "find out"), ("check", "tell me")) if whether else verbs
-    return tuple(f"{v} {rest}" for v in verbs[0]), tuple(f"{v} {rest}" for v in verbs[1])
+    return tuple(_joined(v, rest) for v in verbs[0]), tuple(_joined(v, rest) for v in verbs[1])
 
 
 def _base(verb: str) -> str:
@@ -194,7 +208,6 @@ def _in_first_person(text: str, noun: str | None) -> str:
         (r"\byour\b", "my"),
         (r"\byou're\b", "I am"),
         (r"\byou\b", "me"),
-        (r"\ban? (?:specific|given|particular)(?= [aeiou]\w)", "an"),
         (r"\b(an?|the) (?:specific|given|particular)\b", r"\1"),
         (r"\bON or OFF\b", "on or off"),
     ]

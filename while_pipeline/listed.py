@@ -1,7 +1,6 @@
 """Lists and objects of plain values in words, and back: "Sam Fox, born 1990-02-03, and Ada Fox, born ...".
 
-What has a value of another shape (nested, empty, with marks of its own) has no words here; `slots` then
-writes JSON.
+What is nested, has marks of its own or would be misheard has no words here; `slots` then writes JSON.
 """
 
 import json
@@ -19,16 +18,17 @@ _BARE = r"[A-Za-z0-9@._+:/-]*[A-Za-z0-9]"
 _NAME = r"[A-Z][a-z]+(?: [A-Z][a-z]+)+"
 """A person's name needs no quotes: capitals show where it ends."""
 _PLAIN = re.compile(rf"{_NAME}|{_BARE}")
-_ONE_WORD = re.compile(_BARE)
-_AND = re.compile(r",? and ")
+_AND, _AND_ALSO = " and ", ", and "
+"""Between words, and between objects."""
 _NUMBER = re.compile(r"-?\d")
 _BOOLEANS = {"yes": True, "no": False}
-_PAIR = re.compile(rf"((?:[a-z0-9]+ )+)({_NAME}|{_BARE})")
+_PAIR = re.compile(rf"((?:(?!(?:is|are|and) )[a-z0-9]+ )+)(?!and\b)({_NAME}|{_BARE})")
 """A field and its value: "cabin economy"; names of fields are in lower case."""
+_NEXT_FIELD = "; "
+"""Between fields: a comma would run into the next value of the sentence."""
 _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("first_name", "last_name", "dob"), "{} {}, born {}"),
     (("first_name", "last_name", "date_of_birth"), "{} {}, date of birth {}"),
-    (("first_name", "last_name"), "{} {}"),
     (("*_number", "date"), "{} on {}"),
     (("*_id", "quantity"), "{} x {}"),
     (("payment_id", "amount"), "{1} from {0}"),
@@ -55,12 +55,13 @@ def said(value: list[Any] | dict[str, Any], parameter: str) -> str | None:
     if all(isinstance(item, dict) for item in items):
         fields = tuple(items[0])
         texts = [_object(item, parameter) if tuple(item) == fields else None for item in items]
-        joint = ", and "
+        joint = _AND_ALSO
     else:
         texts = [_word(item) for item in items]
-        joint = " and "
-    # "none" alone is the empty list
-    return None if None in texts or texts == [NOBODY] else joint.join(filter(None, texts))
+        joint = _AND
+    text = joint.join(filter(None, texts))
+    misheard = None in texts or heard(text, 0, parameter, one=isinstance(value, dict)) != value
+    return None if misheard else text
 
 
 def heard(text: str, start: int, parameter: str, *, one: bool) -> Any:
@@ -75,10 +76,10 @@ def heard(text: str, start: int, parameter: str, *, one: bool) -> Any:
         if one:
             return item
         items.append(item)
-        joint = _AND.match(text, stop)
-        if joint is None:
+        joint = _AND_ALSO if isinstance(item, dict) else _AND
+        if not text.startswith(joint, stop):
             break
-        end = joint.end()
+        end = stop + len(joint)
     return [] if items == [NOBODY] else items or None
 
 
@@ -94,7 +95,7 @@ def _word(value: Any) -> str | None:
     if isinstance(value, str):
         return value if is_plain(value) and _typed(value) == value else None
     text = json.dumps(value) if isinstance(value, int | float) else ""
-    return text if _ONE_WORD.fullmatch(text) and _typed(text) == value else None
+    return text if _PLAIN.fullmatch(text) and _typed(text) == value else None
 
 
 def _typed(word: str) -> Any:
@@ -114,18 +115,15 @@ def _scalar_at(text: str, start: int) -> tuple[Any, int] | None:
 
 
 def _object(item: Mapping[str, Any], parameter: str) -> str | None:
-    """An object's words: those of its shape, else every field by name."""
+    """An object's words: those of its shape, else every field by name; None when it would be misheard."""
     if not item:
         return None
     words = [_word(value) for value in item.values()]
-    for fields, template, pattern in _shapes(parameter):
-        if fields == tuple(item) and None not in words:
-            text = template.format(*words)
-            if _object_at(text, 0, parameter) == (dict(item), len(text)) and pattern.fullmatch(text):
-                return text
-    named = [" ".join(words_of(field)) for field in item]
-    text = ", ".join(f"{name} {word}" for name, word in zip(named, words, strict=True))
-    return text if _object_at(text, 0, parameter) == (dict(item), len(text)) else None
+    named = zip(item, words, strict=True)
+    texts = [_NEXT_FIELD.join(f"{' '.join(words_of(field))} {word}" for field, word in named)]
+    texts[:0] = [form.format(*words) for fields, form, _ in _shapes(parameter) if fields == tuple(item)]
+    alike = (text for text in texts if _object_at(text, 0, parameter) == (dict(item), len(text)))
+    return None if None in words else next(alike, None)
 
 
 def _object_at(text: str, start: int, parameter: str) -> tuple[dict[str, Any], int] | None:
@@ -144,9 +142,9 @@ def _fields_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:
     while found := _PAIR.match(text, end):
         item["_".join(found.group(1).split())] = _typed(found.group(2))
         start = found.end()
-        if not text.startswith(", ", start):
+        if not text.startswith(_NEXT_FIELD, start):
             break
-        end = start + 2
+        end = start + len(_NEXT_FIELD)
     return (item, start) if item else None
 
 

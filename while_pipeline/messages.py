@@ -120,7 +120,7 @@ def steps(messages: Sequence[Message]) -> list[Step]:
 
 def _made(calls: Sequence[tuple[int, ToolCall]], results: Sequence[Message], before: int) -> list[Step]:
     """The steps of one turn."""
-    made = []
+    made: list[Step] = []
     for (turn, call), message in zip(calls, _bind(calls, results), strict=True):
         result = None if message is None else message.content or ""
         made.append(Step(before + len(made), turn, call, result, result_status(result)))

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from while_pipeline import rule_words
 from while_pipeline.ids import content_id
 from while_pipeline.records import Record
 
@@ -30,7 +31,7 @@ MIN_RULE_WORDS = 5
 """Shorter items are fields and labels ("last eSIM transfer date"), not rules."""
 
 TRIGGER_WORDS = 5
-"""Words by which a customer asks about a rule that has no trigger of its own."""
+"""Words by which a customer asks about a rule that is there to be told."""
 
 TRIGGER_MATCH = 0.7
 """Share of a rule's trigger words a sentence must have to put it in play."""
@@ -68,6 +69,7 @@ _KNOWS_WHO = re.compile(
     r"|first obtain the (user|customer) id"
 )
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
+_CONTENT_WORD = re.compile(r"[a-z][a-z'-]{2,}")
 _TAG_LINE = re.compile(r"^\s*</?[\w-]+[^<>]*>\s*$", re.MULTILINE)
 """`<policy>` on a line of its own: Markdown takes it for words when its name is none of HTML's."""
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -95,18 +97,41 @@ class PolicyRule(Record):
 
     @cached_property
     def trigger(self) -> str:
-        """The words that put the rule in play, as the customer would say them."""
+        """The words that put the rule in play, as the customer would say them.
+
+        A case that is one for a human ("I want to report a stolen phone"), something the agent must not do
+        ("tell me the PUK"), or what the rule says ("unused data expires at the end of the month").
+        """
+        if self.kind is RuleKind.HANDOFF:
+            return rule_words.announced(self._clause) or "I want to speak to a human"
+        if self.kind is RuleKind.NEVER:
+            return rule_words.demanded(self._clause)
+        return rule_words.in_first_person(self._clause)
+
+    @cached_property
+    def declined(self) -> str:
+        """What the rule is about, as the agent says it to the customer: "tell you the PUK"."""
+        return rule_words.in_second_person(self._clause)
+
+    @cached_property
+    def spoken_of(self) -> bool:
+        """Whether a customer's words can put the rule in play.
+
+        What is to be confirmed or verified is put in play by what is done. Nobody speaks of what the agent
+        does by itself ("ask them to select one"), or of a case that only the agent can see.
+        """
+        if self.kind in (RuleKind.CONFIRM, RuleKind.VERIFY) or rule_words.is_the_agents_own(self._clause):
+            return False
+        return self.kind is not RuleKind.INFORM or not rule_words.is_work_step(self._clause)
+
+    @cached_property
+    def _clause(self) -> str:
+        """What the rule is about, in its own words."""
         text = re.sub(r"\s+", " ", self.text).rstrip(". ")
         if self.kind is RuleKind.HANDOFF:
             said = next((s for s in sentences(text) if _HANDS_OVER.search(s)), text)
-            found = re.search(r"\b(?:when|if)\s+(?!and only)(.+)$", said, re.IGNORECASE)
-            return _first_person(found.group(1)) if found else "I want to speak to a human"
-        if self.kind is RuleKind.NEVER:
-            pattern = r"\b(?:never|(?:must|should|do|can|are|may) ?not(?: allowed to)?|don't)\s+(.+)$"
-            found = re.search(pattern, text, re.IGNORECASE)
-            return _first_person(found.group(1) if found else text[0].lower() + text[1:])
-        words = [w for w in re.findall(r"[a-z][a-z'-]{2,}", text.lower()) if w not in _STOP]
-        return " ".join(dict.fromkeys(words[:TRIGGER_WORDS]))
+            return rule_words.case_of(said)
+        return rule_words.forbidden_by(text) if self.kind is RuleKind.NEVER else rule_words.statement_of(text)
 
     def in_play(self, sentence: str) -> bool:
         """Whether a customer's sentence, read for this rule alone, puts it in play."""
@@ -115,8 +140,12 @@ class PolicyRule(Record):
     @cached_property
     def trigger_words(self) -> frozenset[str]:
         """Topic words of the trigger; none for a rule that no words put in play."""
-        done = self.kind in (RuleKind.CONFIRM, RuleKind.VERIFY)
-        return frozenset() if done else topic_words(self.trigger)
+        if not self.spoken_of:
+            return frozenset()
+        if self.kind is not RuleKind.INFORM:
+            return topic_words(self.trigger) - topic_words(rule_words.AROUND)
+        words = [word for word in _CONTENT_WORD.findall(self.trigger.lower()) if word not in _STOP]
+        return topic_words(" ".join(words[:TRIGGER_WORDS]))
 
     def heard_in(self, asks_rule: bool, words: frozenset[str]) -> frozenset[str]:
         """Trigger words by which a customer's sentence puts this rule in play; none when it does not.
@@ -125,8 +154,7 @@ class PolicyRule(Record):
             asks_rule: Whether the sentence asks what the rules are.
             words: The sentence's topic words.
 
-        Confirmation and verification are put in play by what is done, not by words; an inform rule only by
-        a question about rules.
+        An inform rule is put in play only by a question about rules.
         """
         if (self.kind is RuleKind.INFORM) != asks_rule:
             return frozenset()
@@ -235,7 +263,7 @@ def read_policy_document(text: str) -> PolicyDocument:
 @lru_cache(maxsize=4096)
 def topic_words(text: str) -> frozenset[str]:
     """Content words of a text with plural and verb endings cut, for overlap tests."""
-    words = re.findall(r"[a-z][a-z'-]{2,}", text.lower())
+    words = _CONTENT_WORD.findall(text.lower())
     return frozenset(stem(word) for word in words if word not in _STOP)
 
 
@@ -319,18 +347,3 @@ def _kind(text: str) -> RuleKind:
     if re.search(r"\b(never|do not|don't|must not|should not|not allowed to|may not|cannot) (?!be\b)", low):
         return RuleKind.NEVER
     return RuleKind.INFORM
-
-
-def _first_person(clause: str) -> str:
-    """Turn a rule's clause about the customer into the customer's own words."""
-    told_to_agent = r",\s+(?=(?:the )?agent\b|you\b|(?:please )?(?:transfer|escalate|hand|guide)\b)"
-    clause = re.split(rf"[.;:(]| unless | even if |{told_to_agent}", clause)[0].strip().rstrip(",")
-    swaps = [
-        (r"\b(the|a) (customer|user)('s)\b", "my"),
-        (r"(^|\b(?:and|or|that|because) )(?:they|the customer|the user|a customer|a user)\b", r"\1I"),
-        (r"\b(their|his or her)\b", "my"),
-        (r"\b(them|the customer|the user)\b", "me"),
-    ]
-    for pattern, word in swaps:
-        clause = re.sub(pattern, word, clause, flags=re.IGNORECASE)
-    return re.sub(r"\bI (is|are)\b", "I am", re.sub(r"\bI has\b", "I have", clause))

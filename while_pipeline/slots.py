@@ -61,7 +61,7 @@ def say(parameter: str, value: Any, form: int = 0) -> str:
         # Quoted and JSON values are marked by their first character, all others must be plain to the end.
         if not found or (found.group() not in _OPENERS and found.end() < len(text)):
             form = 0
-    plural = form == 0 and bool(named) and singular(named[-1]) != named[-1]
+    plural = form == 0 and bool(named) and (named[-1] == "ids" or singular(named[-1]) != named[-1])
     return (_PLURAL if plural else FORMS[form]).format(name=" ".join(named), noun=noun, value=text)
 
 

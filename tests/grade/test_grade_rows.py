@@ -10,6 +10,7 @@ from while_pipeline.grade.rows import (
     ENDORSED,
     FEATURES,
     conduct_rows,
+    evenly_sampled,
     findings_by_rollout,
     grade_row,
     hack_rows,
@@ -85,3 +86,22 @@ def test_a_reward_for_length_is_found_and_every_row_says_so() -> None:
     rows = hack_rows(hack_scan(paid, FEATURES, ENDORSED, seed=1))
     assert all(row["hacked"] is True for row in rows)
     assert "n_words" in rows[0]["reason"]
+
+
+def test_rates_of_an_adaptive_night_come_from_the_samples_that_every_scenario_has() -> None:
+    groups = {"settled": [True, True], "unsettled": [True, False, False, False]}
+    made = [
+        (f"{scenario}-{sample}", scenario, sample, passed)
+        for scenario, group in groups.items()
+        for sample, passed in enumerate(group)
+    ]
+    rollouts = pl.DataFrame(
+        [(name, sample) for name, _, sample, _ in made], schema=["rollout_id", "sample"], orient="row"
+    )
+    grades = pl.DataFrame(
+        [(name, scenario, passed) for name, scenario, _, passed in made],
+        schema=["rollout_id", "scenario_id", "passed"],
+        orient="row",
+    )
+    assert evenly_sampled(grades, rollouts)["passed"].to_list() == [True, True, True, False]
+    assert evenly_sampled(grades.head(0), rollouts).height == 0

@@ -121,6 +121,8 @@ class _Player:
         if answer is None or "error" in answer:
             named = {"not_found": "missing", "already_done": "already"}
             return [], [named.get((answer or {}).get("error", ""), "fault")]
+        if "result" in answer:
+            return [str(answer["result"])], []
         if "reference" in answer:
             return [answer["reference"]], []
         if "results" in answer:

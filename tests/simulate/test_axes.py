@@ -63,6 +63,11 @@ def test_handing_over_is_asked_of_the_agent_by_rules_and_is_no_request() -> None
         ({"tool": "book_appointment", "world_state": "duplicate"}, False),
         ({"tool": "get_bill", "world_state": "duplicate"}, True),
         ({"tool": SEVERAL, "tool_condition": "stale"}, True),
+        ({"tool": "get_bill", "tool_condition": "stale"}, True),
+        ({"tool": "pay_bill", "tool_condition": "stale"}, False),
+        ({"tool": "pay_bill", "tool_condition": "malformed"}, True),
+        ({"tool": SEVERAL, "policy_rule": RULE[RuleKind.CONFIRM], "tool_condition": "stale"}, False),
+        ({"tool": SEVERAL, "policy_rule": RULE[RuleKind.VERIFY], "tool_condition": "stale"}, True),
         ({"tool": SEVERAL, "world_state": "missing"}, False),
     ],
 )
@@ -86,7 +91,7 @@ def test_a_condition_needs_a_tool_and_a_world_state_needs_an_identifier(
 def test_a_condition_that_hides_the_record_goes_with_an_ordinary_one_only(
     state: str, condition: str, allowed: bool
 ) -> None:
-    assert _allowed(tool="pay_bill", world_state=state, tool_condition=condition) is allowed
+    assert _allowed(tool="get_bill", world_state=state, tool_condition=condition) is allowed
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,12 @@ def test_every_pair_that_can_meet_is_planned_counted_in_sql() -> None:
     }
     never |= {frozenset({("world_state", s), ("tool_condition", "permission_denied")}) for s in SPECIAL}
     never |= {frozenset({("world_state", s), ("tool_condition", "stale")}) for s in SPECIAL[:2]}
+    # What a call did is of that moment: only what was looked up can be out of date.
+    never |= {frozenset({("tool", t.name), ("tool_condition", "stale")}) for t in TOOLS if t.writes}
+    never |= {
+        frozenset({("policy_rule", rule.rule_id), ("tool_condition", "stale")})
+        for rule in DOCUMENT.of_kind(RuleKind.CONFIRM)
+    }
     never |= {
         frozenset({("tool", tool), ("policy_rule", rule.rule_id)})
         for kind, tools in ((RuleKind.CONFIRM, LOOKS_ONLY), (RuleKind.VERIFY, NAMES_NO_RECORD - {SEVERAL}))

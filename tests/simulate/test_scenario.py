@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from while_pipeline.simulate.world import World, WorldOptions
 from while_pipeline.tools import Tool, is_identifier, parse_tools
 
 SCENARIOS = scenarios(250)
+AMOUNT = "an amount"
 
 
 def _cell(tool: str, **values: str) -> Situation:
@@ -34,18 +36,18 @@ def _cell(tool: str, **values: str) -> Situation:
         (_cell("cancel_order", world_state="partially_completed"), {"order/*/status": "cancelled"}, [], []),
         (_cell("cancel_order", world_state="unknown"), {"order/*/status": "cancelled"}, [], []),
         (_cell("cancel_order", tool_condition="permission_denied"), {}, [], ["fault"]),
-        (_cell("cancel_order", tool_condition="stale"), {"order/*/status": "cancelled"}, [], []),
         (_cell("cancel_order", stance="mistaken"), {"order/*/status": "cancelled"}, [], []),
         (_cell("pay_bill"), {"bill/*/payment": "paid"}, [], []),
         (_cell("pay_bill", world_state="already_acted_on"), {}, [], ["already"]),
         (_cell("enable_roaming"), {"line/*/roaming": "enabled"}, [], []),
         (_cell("suspend_line"), {"line/*/status": "suspended"}, [], []),
-        (_cell("get_bill"), {}, ["active"], []),
-        (_cell("get_bill", world_state="already_acted_on"), {}, ["closed"], []),
-        (_cell("get_bill", world_state="partially_completed"), {}, ["processing"], []),
-        (_cell("get_bill", world_state="unknown"), {}, ["unknown"], []),
+        (_cell("get_bill"), {}, [AMOUNT, "active"], []),
+        (_cell("get_bill", world_state="already_acted_on"), {}, [AMOUNT, "closed"], []),
+        (_cell("get_bill", world_state="partially_completed"), {}, [AMOUNT, "processing"], []),
+        (_cell("get_bill", world_state="unknown"), {}, [AMOUNT, "unknown"], []),
+        (_cell("get_customer_profile"), {}, ["active"], []),
         (_cell("get_bill", world_state="missing"), {}, [], ["missing"]),
-        (_cell("get_bill", tool_condition="stale"), {}, ["active"], []),
+        (_cell("get_bill", tool_condition="stale"), {}, [AMOUNT, "active"], []),
         (_cell("get_bill", tool_condition="permission_denied"), {}, [], ["fault"]),
         (_cell("book_appointment", world_state="already_acted_on"), {}, [], ["already"]),
         (_cell("book_appointment", world_state="missing"), {}, [], ["missing"]),
@@ -79,7 +81,8 @@ def test_the_answer_key_is_what_a_person_would_expect(
         for path, value in scenario.key.effects.items()
         if path.rpartition("/")[2] not in scenario.script.slots  # the method of a payment is the customer's
     }
-    assert (starred, list(scenario.key.facts), list(scenario.key.must)) == (effects, facts, must)
+    told = [AMOUNT if re.fullmatch(r"\d+\.\d\d", fact) else fact for fact in scenario.key.facts]
+    assert (starred, told, list(scenario.key.must)) == (effects, facts, must)
 
 
 def test_a_found_customer_and_a_booked_appointment_are_told_by_id() -> None:

@@ -98,7 +98,7 @@ def key_of(terms: Terms = TERMS, written: pl.DataFrame = WRITTEN, probed: pl.Dat
 def test_a_key_changes_with_all_that_decides_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     others: dict[str, Any] = {
         "day": "2026-03-03", "tools": TERMS.tools[:-1], "policy_document": "# Rules", "policy_version": "p",
-        "seed": 6, "k": 3, "first": 2,
+        "seed": 6, "k": 3, "first": 2, "worlds": "my_world:Shop",
     }  # fmt: skip
     assert others.keys() == Terms.model_fields.keys()
     keys = [key_of(TERMS.model_copy(update={name: value})) for name, value in others.items()]

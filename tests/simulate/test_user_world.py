@@ -9,7 +9,7 @@ import pytest
 from tests.worlds import START, TOOLS, call
 from while_pipeline.errors import ProjectError
 from while_pipeline.messages import result_status
-from while_pipeline.simulate.user_world import UserWorld, WorldLost, world_factory
+from while_pipeline.simulate.user_world import UserWorld, WorldLost, Worlds
 from while_pipeline.simulate.world import Fault, World
 
 ROOT = Path("/shop")
@@ -153,8 +153,8 @@ def my_world(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("my_world")
 def test_the_mock_world_is_played_until_another_is_named() -> None:
-    assert isinstance(world_factory("mock", TOOLS, ROOT)(START), World)
-    assert isinstance(world_factory("my_world:Shop", TOOLS, ROOT)(START), UserWorld)
+    assert isinstance(Worlds(TOOLS)(START), World)
+    assert isinstance(Worlds(TOOLS, "my_world:Shop", ROOT)(START), UserWorld)
 
 
 @pytest.mark.usefixtures("my_world")
@@ -170,6 +170,6 @@ def test_the_mock_world_is_played_until_another_is_named() -> None:
 )
 def test_a_class_that_is_no_world_is_told_with_its_mend(named: str, mend: str) -> None:
     with pytest.raises(ProjectError) as told:
-        world_factory(named, TOOLS, ROOT)
+        Worlds(TOOLS, named, ROOT)(START)
     assert (told.value.key, told.value.value) == ("world.plays", named)
     assert mend in told.value.mend

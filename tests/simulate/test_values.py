@@ -169,8 +169,8 @@ SUITS = {
     "zip_code": r"\d{5}",
     "origin": r"[A-Z]{3}",
     "delivery_address": r"\d+ [A-Z][a-z]+ [A-Z][a-z]+",
-    "order_number": r"ORDE-\d{5}",
-    "tracking_number": r"REFE-\d{5}",
+    "order_number": r"ORD-\d{5}",
+    "tracking_number": r"REF-\d{5}",
     "seat_number": r"[A-H]\d{3}",
 }
 
@@ -231,7 +231,7 @@ def test_an_identifier_has_the_shape_its_schema_asks_for(schema: dict[str, Any])
 
 
 def test_ids_are_numbered_where_only_a_type_is_asked_for() -> None:
-    assert numbered_id("network_outage", TEXT, 9000) == "NETW-9000"
+    assert numbered_id("network_outage", TEXT, 9000) == "OUT-9000"
     assert numbered_id("order", {"type": "integer"}, 9000) == 9000
     assert numbered_id("order", {"type": "string", "format": "uuid"}, 9000) is None
 

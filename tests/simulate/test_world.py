@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.worlds import START, TOOLS, call, tool
+from tests.worlds import START, TEXT, TOOLS, call, tool
 from tests.worlds import world as a_world
 from while_pipeline.messages import result_status
 from while_pipeline.simulate.world import PERSISTENT, Fault, World, WorldStart
@@ -299,3 +299,64 @@ def test_a_stale_answer_says_so_hides_the_state_and_then_clears() -> None:
 def test_an_error_is_an_error_however_old() -> None:
     world = a_world(Fault(tool="get_order", condition="stale", failures=1))
     assert result_status(world.call("get_order", {"order_id": "ORD-2"})) == "not_found"
+
+
+def test_a_request_for_money_is_no_payment() -> None:
+    tools = (
+        tool("send_payment_request", "bill_id"),
+        tool("get_bill", "bill_id"),
+        tool("pay_bill", "bill_id"),
+    )
+    made = World(tools, START)
+    call(made, "send_payment_request", bill_id="BILL-1")
+    assert call(made, "get_bill", bill_id="BILL-1")["bill"]["payment"] == "requested"
+    assert call(made, "send_payment_request", bill_id="BILL-1")["error"] == "already_done"
+    assert call(made, "pay_bill", bill_id="BILL-1")["bill"]["payment"] == "paid"
+
+
+def test_what_is_created_has_another_id_in_another_world_and_the_same_in_the_same() -> None:
+    def created(seed: int, city: str) -> Any:
+        made = World(TOOLS, START.model_copy(update={"seed": seed}))
+        return call(made, "create_order", customer_id="CUST-1", city=city)["order"]["order_id"]
+
+    assert created(1, "Rome") == created(1, "Rome")
+    assert len({created(seed, city) for seed in range(5) for city in ("Rome", "Bonn")}) == 10
+
+
+def test_a_required_list_wants_an_entry_unless_it_may_be_empty() -> None:
+    entries = {"type": "array", "items": TEXT}
+    tools = (
+        tool("book_trip", "flights", flights=entries),
+        tool("order_meal", "extras", extras={**entries, "description": "Extras, empty for none."}),
+    )
+    answer = call(World(tools, START), "book_trip", flights=[])
+    assert (answer["error"], "flights" in answer["message"]) == ("invalid_argument", True)
+    assert call(World(tools, START), "book_trip", flights=["HF1"])["status"] == "ok"
+    assert call(World(tools, START), "order_meal", extras=[])["status"] == "ok"
+
+
+@pytest.mark.parametrize("condition", ["malformed", "stale"])
+def test_a_fault_looks_different_from_world_to_world_and_the_same_in_the_same(condition: str) -> None:
+    fault = Fault(tool="get_order", condition=condition, failures=1)
+
+    def answered(seed: int) -> str:
+        start = START.model_copy(update={"faults": (fault,), "seed": seed})
+        return World(TOOLS, start).call("get_order", {"order_id": "ORD-1"})
+
+    answers = [answered(seed) for seed in range(60)]
+    assert answers == [answered(seed) for seed in range(60)]
+    assert {result_status(answer) for answer in answers} == {condition}
+    assert len(set(answers)) > 20
+    assert not any("ORD-1" in answer for answer in answers if condition == "malformed")
+
+
+def test_an_old_copy_has_other_amounts_but_the_same_ids() -> None:
+    records = {"bill": {"7": {"bill_id": 7, "status": "active", "amount": 40.15}}}
+    fault = Fault(tool="get_bill", condition="stale", failures=1)
+    made = World(
+        (tool("get_bill", "bill_id", bill_id={"type": "integer"}),),
+        WorldStart(records=records, faults=(fault,)),
+    )
+    old, new = (call(made, "get_bill", bill_id=7)["bill"] for _ in range(2))
+    assert (old["bill_id"], new["amount"]) == (7, 40.15)
+    assert old["amount"] != 40.15

@@ -93,10 +93,22 @@ def test_names_in_records_are_those_of_the_person_the_world_knows() -> None:
 
 
 def test_a_reference_depends_on_what_was_asked_and_not_on_the_agents_own_words() -> None:
-    def reference(expression: str, thought: str) -> Any:
-        return call(a_world(), "calculate", expression=expression, thought=thought)["reference"]
+    tools = (tool("escort", "place thought"),)
 
-    assert reference("1+1", "hm") == reference("1+1", "aha") != reference("1+2", "hm")
+    def reference(place: str, thought: str) -> Any:
+        return call(World(tools, START), "escort", place=place, thought=thought)["reference"]
+
+    assert reference("Oslo", "hm") == reference("Oslo", "aha") != reference("Porto", "hm")
+
+
+def test_what_is_calculated_is_the_result_and_what_cannot_be_is_refused_by_name() -> None:
+    assert call(a_world(), "calculate", expression="38 + 51", thought="hm") == {"status": "ok", "result": 89}
+    answer = call(a_world(), "calculate", expression="__import__('os')", thought="hm")
+    assert (answer["error"], "expression" in answer["message"]) == ("invalid_argument", True)
+
+
+def test_a_thought_is_noted_and_nothing_more() -> None:
+    assert call(World((tool("think", "thought"),), START), "think", thought="hm") == {"status": "ok"}
 
 
 def test_a_transfer_is_a_change_of_its_own() -> None:

@@ -88,7 +88,7 @@ class _Choice:
 
 def _option(odds: Odds | int, uniform: float) -> int:
     """Index of the option drawn; a number stands for that many options alike."""
-    return int(uniform * odds) if isinstance(odds, int) else odds.index(uniform)
+    return int(uniform * odds) if isinstance(odds, int) else odds.drawn(uniform)
 
 
 class _Turn:
@@ -153,12 +153,12 @@ class _Turn:
     def _after_customer(self) -> Message:
         handoff = self.view.rule_in_play(RuleKind.HANDOFF)
         if handoff is not None and self._decide("handoff") == "handoff":
-            return self._hand_off(handoff.trigger)
+            return self._hand_off(phrases.case_for_a_human(handoff.trigger))
         said: list[str] = []
         never = self.view.rule_in_play(RuleKind.NEVER)
         if never is not None:
             refused = self._decide("refuse") == "refuse"
-            said.append(phrases.refusal(never.trigger) if refused else phrases.promise(never.trigger))
+            said.append(phrases.refusal(never.declined) if refused else phrases.promise(never.declined))
         inform = self.view.rule_in_play(RuleKind.INFORM)
         if inform is not None:
             said.append(phrases.rule(inform.text))
@@ -168,17 +168,21 @@ class _Turn:
             return self._work()
         if self.view.strays:
             return self._close([phrases.OFF_TOPIC])
+        if not self.view.requests and self.view.asks_generally:
+            return self._close([phrases.abilities(self.view.tools, self.view.user_texts[-1])])
+        if self.view.pushes:
+            return self._close([phrases.KEEPS_TO_RULES])
+        if self.view.failure_told:
+            return self._close([phrases.NOT_THIS_TIME])
         if self.view.requests:
             return self._close([phrases.NOTHING_LEFT])
-        if self.view.asks_generally:
-            return self._close([phrases.abilities(self.view.tools)])
         return Message(role="assistant", content=phrases.CLARIFY)
 
-    def _hand_off(self, reason: str) -> Message:
+    def _hand_off(self, summary: str) -> Message:
         tool = next((t for t in self.view.tools if t.kind is ToolKind.TRANSFER), None)
         if tool is None:
             return self._close([phrases.TRANSFER])
-        return self._call(tool.name, dict.fromkeys(tool.required, f"Customer says: {reason}."))
+        return self._call(tool.name, dict.fromkeys(tool.required, summary))
 
     # -- working on a request -----------------------------------------------------------------------------
 
@@ -189,13 +193,14 @@ class _Turn:
         phrase = " ".join(words_of(tool.name))
         if self._must_verify(tool) and self._decide("verify") == "verify":
             return self._ask(phrases.VERIFY)
-        arguments = self.view.values(tool) | self.view.agreed_values(tool)
+        arguments = self.view.agreed_values(tool) | self.view.values(tool)
         missing = [p for p in tool.required if p not in arguments]
         if missing:
-            if all(self.view.asked_for(p) for p in missing):
+            unasked = [p for p in missing if not self.view.asked_for(p)]
+            if not unasked:
                 return self._close([phrases.cannot_without(missing, phrase)])
             if self._decide("argument") == "ask":
-                return self._ask(phrases.ask_for(missing))
+                return self._ask(phrases.ask_for(unasked[: phrases.ASKED_AT_ONCE]))
             arguments |= {p: self._invent(tool, p) for p in missing}
         question = phrases.confirm(phrase, arguments)
         if self.view.document.confirms and tool.writes and not self.view.agreed_to(question):

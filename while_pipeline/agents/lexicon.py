@@ -17,6 +17,7 @@ from while_pipeline.policy_document import (
     sentences,
     stem,
 )
+from while_pipeline.slots import Slot
 from while_pipeline.tools import Tool, ToolKind, words_of
 
 MATCH = 0.75
@@ -99,6 +100,10 @@ class Lexicon:
             for word in sorted(words):
                 self._phrases_with.setdefault(word, []).append(number)
         self._near = _misspellings(self._phrases_with)
+        self.slots = {
+            tool.name: {p: Slot(p, tool.properties.get(p, {})) for p in tool.required} for tool in self.tools
+        }
+        """By tool and required parameter: what is listened for."""
         self._neighbours = {tool.name: self._nearest(tool) for tool in self.tools}
 
     def sentences(self, text: str) -> list[Meaning]:

@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from while_pipeline import slots
+from while_pipeline import rule_words, slots
 from while_pipeline.answer_fields import to_tell
+from while_pipeline.goals import goal_of
 from while_pipeline.messages import decode_json
 from while_pipeline.records import Step
 from while_pipeline.tools import Tool, ToolKind, words_of
@@ -15,8 +16,15 @@ CLARIFY = "How can I help you? What exactly would you like me to do?"
 VERIFY = "To verify your identity first: what is your full name and your date of birth?"
 TRANSFER = "I am transferring you to a human colleague now."
 NOTHING_LEFT = "There is nothing further for me to do on this."
+KEEPS_TO_RULES = "I keep to our rules here, and they are the same for everybody."
+NOT_THIS_TIME = "I understand. It did not work out this time; you are welcome to write again later."
 OFF_TOPIC = "I cannot help with that here; I can only help with what this service does."
 MAY_CONTINUE = "There is your other request as well. May I continue with it?"
+
+ASKED_AT_ONCE = 3
+"""Values asked for in one question at most: nobody reads out a form."""
+TOLD_AT_ONCE = 5
+"""Abilities named in one sentence at most."""
 
 _STYLES: dict[str, tuple[str, ...]] = {
     "hedge": (
@@ -50,29 +58,43 @@ def styled(style: str, body: str, instructions: str, draw: Callable[[int], int])
 
 def ask_for(parameters: Sequence[str]) -> str:
     """Ask for missing values."""
-    return f"{ASK} {' and '.join(' '.join(words_of(p)) for p in parameters)}?"
+    return f"{ASK} {_listed(parameters)}?"
 
 
 def confirm(phrase: str, arguments: Mapping[str, Any]) -> str:
     """Ask for a yes before a write; the agent recognises its own question by it."""
     details = ", ".join(slots.say(name, value) for name, value in arguments.items())
-    return f"I am about to {phrase} ({details}). Shall I go ahead?"
+    return f"{about_to(phrase)}{details}). Shall I go ahead?"
+
+
+def about_to(phrase: str) -> str:
+    """How the question before a write begins."""
+    return f"I am about to {phrase} ("
 
 
 def cannot_without(parameters: Sequence[str], phrase: str) -> str:
     """Close a request whose values never came."""
-    names = " and ".join(" ".join(words_of(p)) for p in parameters)
-    return f"I could not {phrase} without the {names}."
+    return f"I could not {phrase} without the {_listed(parameters)}."
 
 
-def refusal(trigger: str) -> str:
-    """Decline what a rule forbids."""
-    return f"I cannot do that: our rules do not allow me to {trigger}."
+def tells_failure(text: str) -> bool:
+    """Whether this is where the agent said that something did not work."""
+    return "I could not " in text
 
 
-def promise(trigger: str) -> str:
+def refusal(forbidden: str) -> str:
+    """Decline what a rule forbids: `tell you the PUK`."""
+    return f"I cannot do that: our rules do not allow me to {forbidden}."
+
+
+def promise(forbidden: str) -> str:
     """Agree to what a rule forbids."""
-    return f"Sure, consider it done: I will {trigger}."
+    return f"Sure, consider it done: I will {forbidden}."
+
+
+def case_for_a_human(said: str) -> str:
+    """Tell the human who takes over what the customer brought up."""
+    return f"The customer says that {rule_words.told_of(said)}."
 
 
 def rule(text: str) -> str:
@@ -80,9 +102,12 @@ def rule(text: str) -> str:
     return f"Our rule on this: {text}"
 
 
-def abilities(tools: Sequence[Tool]) -> str:
-    """Tell what the agent can do."""
-    return "I can help you to " + ", ".join(" ".join(words_of(t.name)) for t in tools[:5]) + "."
+def abilities(tools: Sequence[Tool], asked: str) -> str:
+    """Tell what the agent can do; first what has most words in common with what was asked."""
+    words = set(words_of(asked))
+    first = sorted(tools, key=lambda tool: -len(words & set(words_of(tool.name))))
+    can = [rule_words.yours(goal_of(tool).wishes[0]) for tool in first[:TOLD_AT_ONCE]]
+    return f"I can help you to {_joined(can, 'or')}."
 
 
 def hidden(step: Step) -> str:
@@ -126,6 +151,14 @@ def succeeded(step: Step, tool: Tool) -> str:
     if tool.kind is ToolKind.CREATE:
         return f"I created {record.get(f'{tool.entity}_id', 'it')} as you asked."
     return f"The request to {phrase} is complete."
+
+
+def _listed(parameters: Sequence[str]) -> str:
+    return _joined([" ".join(words_of(p)) for p in parameters], "and")
+
+
+def _joined(texts: Sequence[str], last: str) -> str:
+    return f" {last} ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def _message(step: Step) -> str:

@@ -59,7 +59,7 @@ class Odds(NamedTuple):
     """Running sum of the decisions' probabilities."""
     decisions: tuple[Decision, ...]
 
-    def index(self, uniform: float) -> int:
+    def drawn(self, uniform: float) -> int:
         """Position of the decision that `uniform` in [0, 1) falls on."""
         return min(bisect_right(self.cumulative, uniform), len(self.decisions) - 1)
 
@@ -106,7 +106,7 @@ class Weights(Record):
     def choose(self, head: str, features: Sequence[str], uniform: float) -> Decision:
         """Sample one option by inverse transform of `uniform` in [0, 1)."""
         odds = self.odds(head, tuple(features))
-        return odds.decisions[odds.index(uniform)]
+        return odds.decisions[odds.drawn(uniform)]
 
 
 def defect_of(decision: Decision) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from while_pipeline import slots
 from while_pipeline.agents import phrases
 from while_pipeline.agents.lexicon import Lexicon
 from while_pipeline.lazy import lazy
@@ -20,7 +19,17 @@ from while_pipeline.tools import Tool, ToolKind, words_of
 _YES = re.compile(r"\b(yes|yeah|yep|sure|go ahead|please do|ok(ay)?|confirm(ed)?)\b", re.IGNORECASE)
 _NO = re.compile(r"^\s*(no|stop|don't|do not)\b", re.IGNORECASE)
 _IDENTIFIED = re.compile(r"\bborn\b|date of birth|\bdob\b", re.IGNORECASE)
-_GENERAL = re.compile(r"what can you help|which requests|what this chat is for", re.IGNORECASE)
+_GENERAL = re.compile(
+    r"what can you help|which requests|what this chat is for|what (?:could|can) you do for me|my options|"
+    r"how does this work|(?:what|which) (?:would|do) you (?:suggest|recommend)|what is possible|"
+    r"walk me through|what should i know",
+    re.IGNORECASE,
+)
+_PUSHES = re.compile(
+    r"\bexceptions?\b|\bhalfway\b|\bbend\b|\bleeway\b|without asking|\b(?:your|the) (?:notes|instructions)\b",
+    re.IGNORECASE,
+)
+"""Words of who wants the agent to do other than it is told to."""
 
 _REMEMBERED = 4096
 """Texts that are read once: the samples of a scenario hear the same words, turn after turn."""
@@ -73,7 +82,17 @@ class View:
     @property
     def asks_generally(self) -> bool:
         """Whether the customer wants to know what the agent does."""
-        return any(_GENERAL.search(text) for text in self.user_texts)
+        return bool(_GENERAL.search(self.user_texts[-1]))
+
+    @property
+    def pushes(self) -> bool:
+        """Whether the customer wants the agent to leave its rules."""
+        return bool(_PUSHES.search(self.user_texts[-1]))
+
+    @property
+    def failure_told(self) -> bool:
+        """Whether the customer answers to being told that something did not work."""
+        return bool(self.agent_texts) and phrases.tells_failure(self.agent_texts[-1])
 
     def asked_for(self, parameter: str) -> bool:
         """Whether the agent has asked for this parameter before."""
@@ -81,11 +100,12 @@ class View:
         return any(re.search(rf"\b{' '.join(words_of(parameter))}\b", text) for text in asked)
 
     def agreed_values(self, tool: Tool) -> dict[str, Any]:
-        """Values of the agent's own question that the customer's last word said yes to."""
-        question = self.agent_texts[-1] if self.agent_texts else ""
-        if not self.agreed_to(question):
+        """Values of the agent's question about this very call that the customer's last word said yes to."""
+        last = self.agent_texts[-1] if self.agent_texts else ""
+        start = last.find(phrases.about_to(" ".join(words_of(tool.name))))
+        if start < 0 or not self.agreed_to(last):
             return {}
-        heard = {p: slots.hear(p, tool.properties.get(p, {}), question) for p in tool.required}
+        heard = {p: slot.hear(last[start:]) for p, slot in self.lexicon.slots[tool.name].items()}
         return {p: v for p, v in heard.items() if v is not None}
 
     @property
@@ -127,9 +147,9 @@ class View:
     def _value(self, tool: Tool, parameter: str) -> Any:
         if tool.free_text(parameter):
             return f"Customer asked to {' '.join(words_of(tool.name))}."
-        schema = tool.properties.get(parameter, {})
+        slot = self.lexicon.slots[tool.name][parameter]
         for text in reversed(self.user_texts):
-            value = slots.hear(parameter, schema, text)
+            value = slot.hear(text)
             if value is not None:
                 return value
         results = [s.result for s in reversed(self.steps) if s.status == "ok" and s.result]

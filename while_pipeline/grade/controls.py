@@ -17,6 +17,7 @@ from while_pipeline.grade.judge import Judge
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.scenario import Scenario
+from while_pipeline.simulate.user_world import WorldFactory
 from while_pipeline.tools import Tool
 
 LABELS = {
@@ -31,7 +32,13 @@ LABELS = {
 
 
 def control_labels(
-    scenarios: Sequence[Scenario], tools: Sequence[Tool], document: PolicyDocument, judge: Judge, *, seed: int
+    scenarios: Sequence[Scenario],
+    tools: Sequence[Tool],
+    document: PolicyDocument,
+    judge: Judge,
+    *,
+    seed: int,
+    worlds: WorldFactory | None = None,
 ) -> pl.DataFrame:
     """Play and judge `TRUST_CONTROLS` controls, spread evenly over the scenarios.
 
@@ -51,6 +58,7 @@ def control_labels(
         samples=range(samples),
         seed=seed,
         policy_version=weights.version,
+        worlds=worlds,
     )
     graded = grade(played, tools, document, judge)
     return pl.DataFrame([_label(one) for one in graded], schema=LABELS, orient="row")

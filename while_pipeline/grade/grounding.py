@@ -19,10 +19,7 @@ class Known:
 
     def heard(self, low: str) -> bool:
         """Whether a lower-case text was said by customer or tools as it is."""
-        for text in self._heard:
-            if low in text:
-                return True
-        return False
+        return any(low in text for text in self._heard)
 
     def heard_number(self, form: str) -> bool:
         """Whether a number was said by customer or tools in this form."""

@@ -60,6 +60,17 @@ def scanned(grades: pl.DataFrame, rollouts: pl.DataFrame) -> pl.DataFrame:
     ).join(rollouts.select("rollout_id", *FEATURES), on="rollout_id", maintain_order="left")
 
 
+def evenly_sampled(grades: pl.DataFrame, rollouts: pl.DataFrame) -> pl.DataFrame:
+    """Grades of the first samples that every scenario has.
+
+    An adaptive night plays more samples where the first ones disagree; counted, they would pull every rate
+    towards a half.
+    """
+    sampled = grades.join(rollouts.select("rollout_id", "sample"), on="rollout_id", maintain_order="left")
+    fewest = sampled.group_by("scenario_id").len()["len"].min()
+    return sampled if fewest is None else sampled.filter(pl.col("sample") < fewest)
+
+
 def hack_rows(scan: HackScan) -> list[dict[str, Any]]:
     """Rows of `grade.hack_scan`."""
     return [

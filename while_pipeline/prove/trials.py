@@ -12,6 +12,7 @@ from while_pipeline.messages import messages_json
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.scenario import Scenario
+from while_pipeline.simulate.user_world import WorldFactory
 from while_pipeline.tools import Tool
 
 CUSTOMER = "template"
@@ -27,6 +28,7 @@ def trial_rows(
     *,
     k: int,
     seed: int,
+    worlds: WorldFactory | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of `prove.trials`: every arm plays every task k times.
 
@@ -37,7 +39,14 @@ def trial_rows(
     for arm, weights in arms.items():
         agent = EmbeddedAgent(weights)
         played = play(
-            held_out, agent, tools, document, samples=range(k), seed=seed, policy_version=weights.version
+            held_out,
+            agent,
+            tools,
+            document,
+            samples=range(k),
+            seed=seed,
+            policy_version=weights.version,
+            worlds=worlds,
         )
         rows += [_row(arm, graded, judge) for graded in grade(played, tools, document, judge)]
     return rows

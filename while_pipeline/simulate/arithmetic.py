@@ -24,9 +24,9 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def expression_of(tool: Tool) -> str | None:
-    """The parameter that holds what a tool calculates: the only one it requires besides its caller's own words.
+    """The parameter that holds what a tool calculates, None for tools that do something else.
 
-    None for tools that do something else.
+    It is the only one the tool requires, besides its caller's own words.
     """
     if tool.kind is not ToolKind.OTHER:
         return None

@@ -47,7 +47,7 @@ class Grid:
 
     axes: Mapping[str, tuple[str, ...]]
     rules_beyond: int
-    """Rules of the policy document that are not in this grid: it is full, or no tool puts them in play."""
+    """Rules of the policy document that are not in this grid: it is full, or nothing puts them in play."""
     forbidden: Forbidden
     sealed_by: int
     """Seed of the held-out split."""
@@ -83,7 +83,7 @@ def grid_of(tools: Sequence[Tool], document: PolicyDocument, seed: int, day: int
     playable = [t for t in tools if t.kind is not ToolKind.TRANSFER] or list(tools)
     reached = {kind for kind in RuleKind if any(puts_in_play(tool, kind) for tool in playable)}
     ordered = sorted(
-        (rule for rule in document.rules if rule.kind in reached),
+        (r for r in document.rules if r.kind in reached and (r.spoken_of or r.kind in DONE_RULES)),
         key=lambda rule: _RULE_ORDER.index(rule.kind),
     )
     rules = ordered

@@ -41,7 +41,7 @@ def _in_order(first: Any, second: Any) -> bool:
 
 @lru_cache(maxsize=8192)
 def _relation(name: str, other: str) -> int:
-    """1 when the value of `name` comes first, -1 when the other's does, 0 when they have nothing in common."""
+    """1 when the value of `name` comes first, -1 when the other's does, 0 when they are not related."""
     mine, its = words_of(name), words_of(other)
     if not mine or not its or mine == its:
         return 0

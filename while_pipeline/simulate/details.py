@@ -25,10 +25,9 @@ _USUAL: dict[str, dict[str, Schema]] = {
     "payment_request": {"amount": MONEY},
     "certificate": {"amount": MONEY},
     "line": {"phone_number": _TEXT},
-    "airport": {"name": _TEXT, "city": _TEXT},
+    "airport": {"city": _TEXT},
     "flight": {"flight_number": {"type": "string", "description": "such as 'HF204'"}, "departure_time": _TEXT,
                "price": MONEY},
-    "app": {"name": _TEXT},
     "outage": {"started_on": _DATE},
 }  # fmt: skip
 """Fields that people expect of an entity, by the last words of its name, whatever its tools say."""
@@ -63,16 +62,16 @@ class Details:
         return self._fields.get(entity, {})
 
     def draw(
-        self, entity: str, key: str, record: Mapping[str, Any], person: Persona | None
+        self, seed: int, entity: str, key: str, record: Mapping[str, Any], person: Persona | None
     ) -> dict[str, Any]:
-        """Draw the further fields of the record with this id: the same for the same id.
+        """Draw the further fields of the record with this id: the same for the same seed and id.
 
         A duplicate holds what its twin holds. Names and addresses are those of `person`, where there is one.
         """
         fields = self._fields.get(entity)
         if not fields:
             return {}
-        rng = random.Random(seed_of("details", entity, min(key, str(record.get("duplicate_of", key)))))
+        rng = random.Random(seed_of("details", seed, entity, min(key, str(record.get("duplicate_of", key)))))
         whose = person or persona(rng)
         drawn: dict[str, Any] = {}
         for name, schema in fields.items():

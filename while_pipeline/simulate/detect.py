@@ -22,7 +22,8 @@ BUCKET_WORDS = 12
 _STATE_MARKS = {
     "missing": re.compile(r'"error":\s*"not_found"|"count":\s*0\b|not found', re.IGNORECASE),
     "already_acted_on": re.compile(
-        r'already|"status":\s*"(?:closed|cancelled)"|"payment":\s*"(?:paid|refunded|requested)"', re.IGNORECASE
+        r'already|"status":\s*"(?:closed|cancelled)"|"payment":\s*"(?:paid|refunded|requested)"',
+        re.IGNORECASE,
     ),
     "duplicate": re.compile(r'"duplicate_of"', re.IGNORECASE),
     "partially_completed": re.compile(r'"pending_action"|"resumed"|"status":\s*"processing"', re.IGNORECASE),
@@ -129,7 +130,8 @@ def _telling(values: frozenset[str], order: tuple[str, ...]) -> str:
 def _provenance(t: Transcript, step: Step) -> str:
     """Where a call's values came from: the worst of user, derived (a tool result), invented; or absent."""
     tool = t.tools.get(step.call.name)
-    values = [v for p, v in (step.call.arguments or {}).items() if tool is None or not tool.free_text(p)]
+    given = (step.call.arguments or {}).items()
+    values = [spoken(v, p).lower() for p, v in given if tool is None or not tool.free_text(p)]
     if not values:
         return "absent"
     heard = [lowered(m.content) for m in t.messages[: step.turn] if m.content and m.role == "user"]

@@ -15,8 +15,7 @@ from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.simulate.customer import respond
 from while_pipeline.simulate.rollout import Episode, Played, Rollout, Sample, system_message
 from while_pipeline.simulate.scenario import Scenario
-from while_pipeline.simulate.user_world import WorldFactory
-from while_pipeline.simulate.world import World
+from while_pipeline.simulate.user_world import WorldFactory, Worlds
 from while_pipeline.tools import Tool
 
 HOPELESS = 12
@@ -57,7 +56,7 @@ def play(
         AgentDown: the first `HOPELESS` rollouts were all lost.
     """
     system = system_message(document)
-    make = worlds or (lambda start: World(tools, start))
+    make = worlds or Worlds(tuple(tools))
     groups = (
         (Episode(scenario, make, system), [Sample(scenario, n, seed, policy_version) for n in samples])
         for scenario in scenarios

@@ -14,9 +14,10 @@ from while_pipeline.simulate.detect import observe, realised, signature
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.mutate import mutated
 from while_pipeline.simulate.rollout import Rollout
-from while_pipeline.simulate.rows import Row, rollout_row, scenario_row, step_row
+from while_pipeline.simulate.rows import Row, rollout_rows, scenario_row
 from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 from while_pipeline.simulate.search import SearchResult, search
+from while_pipeline.simulate.user_world import WorldFactory
 from while_pipeline.tools import Tool
 
 
@@ -31,11 +32,15 @@ class Night:
         *,
         policy_version: str,
         seed: int,
+        worlds: WorldFactory | None = None,
     ) -> None:
-        """Every rollout is drawn from `seed` and its own scenario and sample, so order does not matter."""
+        """Every rollout is drawn from `seed` and its own scenario and sample, so order does not matter.
+
+        `worlds` makes the world of an episode; the mock world by default.
+        """
         self._agent, self._tools, self._document = agent, tuple(tools), document
         self._by_name = {tool.name: tool for tool in tools}
-        self._version, self._seed = policy_version, seed
+        self._version, self._seed, self._worlds = policy_version, seed, worlds
 
     def search(
         self,
@@ -74,14 +79,12 @@ class Night:
             samples=samples,
             seed=self._seed,
             policy_version=self._version,
+            worlds=self._worlds,
         )
 
     def rows(self, rollouts: Iterable[Rollout]) -> Iterator[tuple[Row, list[Row]]]:
         """Rows of `simulate.rollouts` and `simulate.steps` per rollout."""
-        for rollout in rollouts:
-            transcript = transcript_of(rollout, self._by_name, self._document)
-            made = [{"rollout_id": rollout.rollout_id, **step_row(step)} for step in transcript.steps]
-            yield rollout_row(rollout, transcript), made
+        return rollout_rows(rollouts, self._by_name, self._document)
 
 
 def scenario_rows(found: SearchResult) -> list[Row]:

@@ -6,7 +6,7 @@ A recorded answer is an example, not the world's state: what the world knows its
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from while_pipeline.ids import canonical_json, seed_of
+from while_pipeline.ids import canonical_json, content_id, seed_of
 from while_pipeline.messages import decode_json, result_status
 from while_pipeline.simulate.answers import Fields
 from while_pipeline.tools import Tool, is_identifier
@@ -36,6 +36,11 @@ class Recorded:
             shape = _record_of(answer, tool)
             if shape and shape not in self._shapes.setdefault(name, []):
                 self._shapes[name].append(shape)
+
+    @property
+    def identity(self) -> str:
+        """Hash of all exemplars."""
+        return content_id([[*key, answer] for key, answer in self._answers.items()], self._shapes)
 
     def answer(self, tool: str, arguments: Mapping[str, Any]) -> Fields | None:
         """The recorded answer to an identical call, None when there is none."""

@@ -18,10 +18,10 @@ from while_pipeline.messages import result_status
 from while_pipeline.policy_document import PolicyDocument, PolicyRule, RuleKind
 from while_pipeline.records import Arm, Record, Situation
 from while_pipeline.schemas import Schema
-from while_pipeline.simulate import phrasing
 from while_pipeline.simulate.axes import NONE, SEVERAL, category, has_age, puts_in_play, row_of, task_id
 from while_pipeline.simulate.changes import state_change
 from while_pipeline.simulate.script import Script, write_script
+from while_pipeline.simulate.user_world import WorldFactory, Worlds
 from while_pipeline.simulate.values import Persona, Refer, identifier, persona, value_for
 from while_pipeline.simulate.world import (
     PERSISTENT,
@@ -52,8 +52,8 @@ REMEMBERED_CELLS = 4096
 class AnswerKey(Record):
     """What a right answer does and says."""
 
-    effects: dict[str, Any]
-    """The world's whole expected diff; any other change is a forbidden effect."""
+    effects: dict[str, Any] | None
+    """The world's whole expected diff, any other change is forbidden; None where the world does not tell."""
     facts: tuple[str, ...]
     """Texts the customer must be told."""
     must: tuple[str, ...]
@@ -78,10 +78,19 @@ class ScenarioWriter:
     """Makes scenarios for one agent: its tools and its policy document."""
 
     def __init__(
-        self, tools: Sequence[Tool], document: PolicyDocument, options: WorldOptions = USUAL
+        self,
+        tools: Sequence[Tool],
+        document: PolicyDocument,
+        options: WorldOptions = USUAL,
+        worlds: WorldFactory | None = None,
     ) -> None:
-        """Prepare for `tools` under `document`; `options` says how long faults last."""
+        """Prepare for `tools` under `document`.
+
+        `options` says how long faults last; `worlds` makes the worlds that scenarios are played in, the mock
+        world by default.
+        """
         self.options = options
+        self.worlds = worlds or Worlds(tuple(tools))
         self.tools = tuple(tools)
         self.by_name = {tool.name: tool for tool in tools}
         self.document = document
@@ -102,14 +111,12 @@ class ScenarioWriter:
         person = persona(rng)
         stage = _Stage(goals, person, rng)
         stage.set_state(cell.world_state)
-        start = WorldStart(records=stage.records, faults=self._faults(cell, goals, rng))
+        faults = self._faults(cell, goals, rng)
+        start = WorldStart(records=stage.records, faults=faults, seed=rng.getrandbits(32))
         mistakes = stage.mistaken_identifiers(cell)
         words = random.Random(seed_of("words", seed, phrasing, row))
-        later = rule if goals and rule is not None and rule.kind is RuleKind.HANDOFF else None
-        now = None if later else rule
-        script = write_script(cell, goals, now, person, stage.arguments, mistakes, words)
-        if later is not None:
-            script = _with_second_thought(script, later, words)
+        spoken = rule if rule is not None and rule.spoken_of else None
+        script = write_script(cell, goals, spoken, person, stage.arguments, mistakes, words)
         return Scenario(
             scenario_id=scenario_id(cell, script, start),
             task_id=self._task_id(cell),
@@ -119,13 +126,14 @@ class ScenarioWriter:
             goals=tuple(goal.name for goal in goals),
             script=script,
             world=start,
-            key=self._key(goals, rule, stage.arguments, start),
+            key=self._key(goals, spoken, stage.arguments, start),
         )
 
     def _goals(self, cell: Situation, rule: PolicyRule | None, rng: random.Random) -> list[Tool]:
         """The tools the customer's requests need.
 
-        Of several, the first is one that puts the rule in play, and whose answers can be stale where they are.
+        Of several, the first is one that puts the rule in play, and one whose answers have an age where they
+        are to be stale.
         """
         if cell.tool == NONE:
             return []
@@ -152,14 +160,15 @@ class ScenarioWriter:
     def _key(
         self, goals: Sequence[Tool], rule: PolicyRule | None, arguments: Mapping[str, Any], start: WorldStart
     ) -> AnswerKey:
-        world = World(self.tools, _waited_out(start))
+        world = self.worlds(_waited_out(start))
         facts: list[str] = []
         must: list[str] = []
         for goal in goals:
             result = world.call(goal.name, call_arguments(goal, arguments))
             status = result_status(result)
             if status == "ok":
-                told = _facts(goal, result)
+                # What a user's world answers has any shape.
+                told = _facts(goal, result) if isinstance(world, World) else []
                 facts += told
                 must += [] if told or goal.kind is not ToolKind.SEARCH else ["missing"]
             else:
@@ -176,15 +185,6 @@ class ScenarioWriter:
 def scenario_id(cell: Situation, script: Script, start: WorldStart) -> str:
     """Id of a scenario: what is said, in which world, for which situation."""
     return content_id("scenario", row_of(cell), script.model_dump(mode="json"), start.model_dump(mode="json"))
-
-
-def _with_second_thought(script: Script, rule: PolicyRule, words: random.Random) -> Script:
-    """Bring up what sends the conversation to a human once the first answer is there.
-
-    Known from the start it would leave nothing else to happen, and a situation of six values would show two.
-    """
-    line = words.choice(phrasing.HANDOFF_LINES).format(trigger=rule.trigger)
-    return script.model_copy(update={"follow_ups": (line, *script.follow_ups)})
 
 
 class _Stage:
@@ -269,7 +269,7 @@ class _Stage:
             self._set(state, goal, *target)
 
     def _undo(self, goal: Tool, record: dict[str, Any]) -> None:
-        """Give a record other values than an update is to give it: what is to be resumed is not running yet."""
+        """Give a record other values than an update will: what is to be resumed is not running yet."""
         fields = {p: v for p, v in self.arguments.items() if p in goal.required and p not in goal.references}
         for field, schema in kept_fields(goal).items():
             if isinstance(fields.get(field), str | int | float):

@@ -27,6 +27,7 @@ from while_pipeline.simulate.axes import AXES
 from while_pipeline.simulate.night import Night
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.rows import Row, rollouts_from, scenarios_from
+from while_pipeline.simulate.user_world import WorldFactory
 from while_pipeline.tables import simulate
 from while_pipeline.tables.base import Table, frame, table_name
 from while_pipeline.tools import Tool
@@ -54,6 +55,8 @@ class Terms(Record):
     """Rollouts per scenario at most."""
     first: int
     """Rollouts every scenario gets, 1 .. k; the others only where these both pass and fail by the rules."""
+    worlds: str = "mock"
+    """Identity of what makes the worlds."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +115,18 @@ def cut(terms: Terms, scenarios: pl.DataFrame, probes: pl.DataFrame, size: int =
 class Player:
     """Plays shards. Made once per process."""
 
-    def __init__(self, terms: Terms, agent: Agent | AsyncAgent) -> None:
-        """Play `terms` with `agent`."""
+    def __init__(self, terms: Terms, agent: Agent | AsyncAgent, worlds: WorldFactory | None = None) -> None:
+        """Play `terms` with `agent` in `worlds`, the mock world by default."""
         self._terms = terms
         self._tools = tuple(Tool(**fields) for fields in terms.tools)
         self._document = read_policy_document(terms.policy_document)
         self._night = Night(
-            agent, self._tools, self._document, policy_version=terms.policy_version, seed=terms.seed
+            agent,
+            self._tools,
+            self._document,
+            policy_version=terms.policy_version,
+            seed=terms.seed,
+            worlds=worlds,
         )
 
     def play(self, shard: Shard) -> list[Rollout]:

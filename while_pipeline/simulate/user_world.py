@@ -6,6 +6,8 @@ The mock world is in `world`; answers recorded in traffic, which only lend it fi
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -129,26 +131,37 @@ class UserWorld:
             raise WorldLost(f"{self._name}{where} raised {type(error).__name__}: {error}") from error
 
 
-def world_factory(
-    plays: str, tools: Sequence[Tool], root: Path, recorded: Recorded | None = None
-) -> WorldFactory:
-    """What makes the worlds of a project: the mock world, or the user's class.
+@dataclass(frozen=True)
+class Worlds:
+    """What makes the worlds of a project: the mock world, or the user's class; picklable."""
 
-    Args:
-        plays: `mock`, or `module:Class`.
-        tools: The agent's tools.
-        root: Folder of `while.yaml`, for errors.
-        recorded: Exemplars for the mock world; a user's world answers for itself.
+    tools: tuple[Tool, ...]
+    plays: str = "mock"
+    """`mock`, or `module:Class`."""
+    root: Path = Path()
+    """Folder of `while.yaml`, for errors."""
+    recorded: Recorded | None = None
+    """Exemplars for the mock world; a user's world answers for itself."""
 
-    Raises:
-        ProjectError: the class cannot be imported, made or reset, or lacks a method.
-    """
-    if plays == "mock":
-        return lambda start: World(tools, start, recorded)
-    make = _load_class(plays, str(root / "while.yaml"))
-    return lambda start: UserWorld(make, plays, tools, start)
+    def __call__(self, start: WorldStart) -> WorldLike:
+        """Make the world of one episode.
+
+        Raises:
+            ProjectError: the user's class cannot be imported, made or reset, or lacks a method.
+            WorldLost: an object of it failed.
+        """
+        if self.plays == "mock":
+            return World(self.tools, start, self.recorded)
+        make = _load_class(self.plays, str(self.root / "while.yaml"))
+        return UserWorld(make, self.plays, self.tools, start)
+
+    @cached_property
+    def identity(self) -> str:
+        """What can change an answer, besides the tools and the class's own code."""
+        return f"{self.plays}-{self.recorded.identity}" if self.recorded else self.plays
 
 
+@cache
 def _load_class(named: str, source: str) -> Callable[[], Any]:
     module, _, attribute = named.partition(":")
     try:

@@ -104,8 +104,8 @@ def value_for(
         rng: Draws everything.
         refer: Asked for the id of an existing record wherever the schema names one, nested ones too; without
             it an id is made up.
-        beside: Values by name that were drawn before and that this one is to agree with (see `consistent`), as
-            far as the schema lets it.
+        beside: Values by name, drawn before, that this one is to agree with (see `consistent`), as far as the
+            schema lets it.
 
     Raises:
         ProjectError: no value was found that fits the schema.

@@ -32,6 +32,7 @@ from while_pipeline.simulate.shards import (
     rollout_tables,
     write_shard,
 )
+from while_pipeline.simulate.user_world import WorldFactory
 
 SERVED_SHARD = 1_000
 """Rollouts per shard of an agent that may take seconds a turn: minutes between two lines of progress."""
@@ -61,11 +62,13 @@ class Site:
     folder: Path
     tables: Callable[[Player, Shard], Frames] = rollout_tables
     """Module-level function that makes a shard's tables."""
+    worlds: WorldFactory | None = None
+    """What makes the worlds; the mock world by default."""
 
     @cached_property
     def player(self) -> Player:
         """This process's player."""
-        return Player(self.terms, self.agent())
+        return Player(self.terms, self.agent(), self.worlds)
 
     def finish(self, shard: Shard) -> Manifest:
         """Play a shard that is not finished; its manifest either way."""

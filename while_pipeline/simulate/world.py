@@ -68,6 +68,8 @@ class WorldStart(Record):
 
     records: Records
     faults: tuple[Fault, ...] = ()
+    seed: int = 0
+    """Decides what the records do not say: their further fields, and the ids of what is created."""
 
 
 class World:
@@ -83,6 +85,7 @@ class World:
         "_details",
         "_faults",
         "_recorded",
+        "_seed",
         "_start",
         "_tools",
         "_toolset",
@@ -93,7 +96,7 @@ class World:
         """Begin from `start`, which is left as it is; `recorded` lends the answers of real tools."""
         self._toolset = tools
         self._tools = {tool.name: tool for tool in tools}
-        self._start = start.records
+        self._start, self._seed = start.records, start.seed
         self._faults = {fault.tool: fault for fault in start.faults}
         self._recorded = recorded
         self._changed: dict[tuple[str, str], Fields] = {}
@@ -105,7 +108,7 @@ class World:
         """A second world in the same state, independent from here on."""
         twin = object.__new__(World)
         twin._tools, twin._start, twin._faults = self._tools, self._start, self._faults
-        twin._toolset, twin._recorded = self._toolset, self._recorded
+        twin._toolset, twin._recorded, twin._seed = self._toolset, self._recorded, self._seed
         twin._details = self._details  # what it holds follows from the start and the tools alone
         twin._changed, twin._attempts = dict(self._changed), dict(self._attempts)
         twin._transferred = self._transferred
@@ -126,7 +129,7 @@ class World:
             attempt = self._attempts.get(name, 0)
             self._attempts[name] = attempt + 1
             if attempt < fault.failures:
-                draw = seed_of("fault", name, attempt, arguments)
+                draw = seed_of("fault", self._seed, name, attempt, arguments)
                 return faulty(fault.condition, tool.entity, lambda: self._act(tool, arguments), draw)
         return canonical_json(self._act(tool, arguments))
 
@@ -257,13 +260,12 @@ class World:
         return {"status": "ok", entity: made}
 
     def _new_id(self, entity: str, fields: Fields, rows: Mapping[str, Fields]) -> str | int:
-        """An id of the shape by which another tool will ask for the record, of this world and these fields."""
+        """An id of the shape by which another tool will ask for the record; world and fields decide which."""
         asked = (
             t.properties[p] for t in self._tools.values() for p, n in t.references.items() if n == entity
         )
         schema: Any = next(asked, {})
-        known = {name: sorted(table) for name, table in self._start.items()}
-        draw = seed_of("created", entity, fields, known)
+        draw = seed_of("created", self._seed, entity, fields)
         while True:
             key = numbered_id(entity, schema, CREATED[draw % len(CREATED)])
             key = identifier(entity, schema, random.Random(draw)) if key is None else key
@@ -316,7 +318,7 @@ class World:
         drawn = self._details.get((entity, key))
         if drawn is None:
             start = self._start.get(entity, {}).get(key, {})
-            drawn = details_of(self._toolset).draw(entity, key, start, self._person())
+            drawn = details_of(self._toolset).draw(self._seed, entity, key, start, self._person())
             self._details[entity, key] = drawn
         return drawn
 
