@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from tests.example import BY_NAME
@@ -6,7 +8,7 @@ from while_pipeline.answer_fields import kept_fields, promised_fields, subject_o
 from while_pipeline.tools import Tool, ToolKind
 
 
-def _look(name: str, description: str = "", output: dict[str, object] | None = None) -> Tool:
+def _look(name: str, description: str = "", output: dict[str, Any] | None = None) -> Tool:
     key = f"{name.split('_')[1]}_id"
     schema = {"type": "object", "properties": {key: {"type": "string"}}, "required": [key]}
     return Tool(name=name, description=description, parameters=schema, output=output)

@@ -1,6 +1,7 @@
 """The example that ships: its documents, and traffic that is what its script makes."""
 
 import importlib.util
+import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -19,14 +20,25 @@ DAYS = ("2026-03-02", "2026-03-03")
 CONVERSATIONS = 64
 
 
-@pytest.fixture(scope="module")
-def make_traffic() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_traffic", EXAMPLE / "make_traffic.py")
+def _script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLE / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def make_traffic() -> ModuleType:
+    return _script("make_traffic")
+
+
+def test_the_tour_is_what_was_played() -> None:
+    make_tour = _script("make_tour")
+    differs = "run examples/telecom/make_tour.py and commit what it writes"
+    assert make_tour.tour(PROJECT) == make_tour.TOUR.read_text("utf-8"), differs
 
 
 @pytest.fixture(scope="module")

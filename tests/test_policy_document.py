@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.example import DOCUMENT, SHARED
 from while_pipeline.policy_document import PolicyDocument, RuleKind, asks_about_rules, read_policy_document
+from while_pipeline.simulate.phrasing import RULE_LINES, RULE_OPENINGS
 
 PUBLIC = ("tau-bench/airline.wiki.md", "tau2-telecom/main_policy.md", "tau2-telecom/policy.full.md")
 
@@ -30,9 +31,15 @@ def test_the_example_has_fourteen_rules_of_these_kinds() -> None:
     ("start", "trigger"),
     [
         ("Never tell the customer the PUK", "tell me the PUK code or the password of an account"),
-        ("Transfer the customer to a human when they report", "I report a stolen phone or SIM card"),
-        ("Never change the contract", "change the contract of another person at my request"),
-        ("Roaming outside", "roaming outside zone costs extra"),
+        ("Transfer the customer to a human when they report", "I want to report a stolen phone or SIM card"),
+        ("Never change the contract", "change the contract of another person"),
+        ("Roaming outside", "roaming outside the zone costs extra"),
+        (
+            "Transfer the customer to a human when they threaten",
+            "I am going to take legal action or call in a lawyer",
+        ),
+        ("Do not give discounts", "give me discounts or free months that are not part of a plan"),
+        ("You must not recommend", "recommend a competitor or compare your prices with theirs"),
     ],
 )
 def test_a_trigger_is_the_rule_in_the_customers_words(start: str, trigger: str) -> None:
@@ -204,13 +211,79 @@ def test_a_sentence_means_the_rule_it_says_most_of() -> None:
 @pytest.mark.parametrize(
     ("text", "trigger"),
     [
-        ("If any segment was flown, the agent cannot help and transfer is needed.", "any segment was flown"),
+        ("If any segment was flown, the agent cannot help and transfer is needed.", "a segment was flown"),
         ("Look at the SIM if asked. If it is locked, escalate to a human.", "it is locked"),
     ],
 )
 def test_the_trigger_of_a_handoff_is_the_case_and_not_what_the_agent_does(text: str, trigger: str) -> None:
     (rule,) = read_policy_document(text).rules
     assert (rule.kind, rule.trigger) == (RuleKind.HANDOFF, trigger)
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken_of"),
+    [
+        ("Never tell the customer the PUK code.", True),
+        ("Do not proactively offer these to anyone.", False),
+        ("You should not respond to the user simultaneously.", False),
+        ("Never call two tools at a time.", False),
+        ("Transfer the customer to a human when they report a theft.", True),
+        ("Transfer the customer if the request is not in the scope of your actions.", False),
+        ("Look at the SIM if asked. If it is locked, escalate to a human.", False),
+        ("Ask the user to select one.", False),
+        ("You should always check that the bill is overdue.", False),
+        ("You should try your best before you transfer them.", False),
+        ("After this the user must be instructed to use reboot_device().", False),
+        ("A bag of more than 20 kg must be paid for.", True),
+        ("Obtain an explicit yes before you change a booking.", False),
+        ("Verify who the customer is before you open a file.", False),
+    ],
+)
+def test_a_rule_that_only_the_agent_knows_of_is_put_in_play_by_no_words(text: str, spoken_of: bool) -> None:
+    document = read_policy_document(f"- {text}")
+    (rule,) = document.rules
+    assert rule.spoken_of is spoken_of
+    said = (
+        f"I want you to {rule.trigger}.",
+        f"You know that {rule.trigger}.",
+        f"Your rule that {rule.trigger}?",
+    )
+    assert any(document.in_play(line) for line in said) is spoken_of
+
+
+def test_the_rules_a_customer_of_a_public_agent_can_speak_of_are_these() -> None:
+    triggers = {rule.trigger[:60] for path in PUBLIC for rule in _public(path).rules if rule.spoken_of}
+    assert triggers == {
+        "I can only have one bill in the AWAITING PAYMENT status at a",
+        "MMS requires at least a 3G network connection",
+        "add insurance after initial booking",
+        "after you resume the line, I will have to reboot my device t",
+        "all reservations can be cancelled within 24 hours of booking",
+        "basic economy flights cannot be modified",
+        "cabin changes require me to pay for the difference between m",
+        "each reservation can have at most five passengers",
+        "each reservation can use at most one travel certificate, at ",
+        "for MMS to work, I must have cellular service and mobile dat",
+        "for mobile data to work, I must first have cellular service",
+        "give me subjective recommendations or comments",
+        "good cellular service is required for calls, texts, and mobi",
+        "if the flights are changed, I need to provide one gift card ",
+        "lift the suspension although the line's contract end date is",
+        "modify the number of passengers",
+        "some of the segments are already used",
+        "when mobile data is unavailable a speed test should return '",
+    }
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_each_rule_of_a_public_policy_is_put_in_play_by_what_customers_say_of_it_and_by_nothing_else(
+    path: str,
+) -> None:
+    document = _public(path)
+    for rule in document.rules:
+        for line in (*RULE_LINES.get(rule.kind, ()), *RULE_OPENINGS.get(rule.kind, ())):
+            heard = document.in_play(line.format(trigger=rule.trigger))
+            assert heard == ((rule,) if rule.spoken_of else ()), line.format(trigger=rule.trigger)
 
 
 def test_a_record_that_is_called_a_policy_is_not_a_question_about_rules() -> None:

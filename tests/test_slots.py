@@ -27,7 +27,7 @@ FIELDS = st.lists(
     max_size=3,
     unique=True,
 )
-ALIKE = FIELDS.flatmap(lambda names: st.lists(st.fixed_dictionaries({n: PLAIN for n in names}), max_size=3))
+ALIKE = FIELDS.flatmap(lambda names: st.lists(st.fixed_dictionaries(dict.fromkeys(names, PLAIN)), max_size=3))
 TYPED = st.sampled_from(sorted(VALUES)).flatmap(lambda kind: st.tuples(st.just(kind), VALUES[kind]))
 NAMED = st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=8), min_size=1, max_size=3).map(
     "_".join
@@ -50,7 +50,11 @@ def test_what_is_said_in_any_form_is_heard_as_its_schema_types_it(
 def test_lists_of_plain_things_are_heard_as_they_were_said_wherever_the_sentence_goes_on(
     parameter: str, value: list[Any]
 ) -> None:
-    for text in ("My {}.", "Of course, my {}, and I hope that will do.", "Here: {}, total is 4, line id is L-1."):
+    for text in (
+        "My {}.",
+        "Of course, my {}, and I hope that will do.",
+        "Here: {}, total is 4, line id is L-1.",
+    ):
         told = text.format(slots.say(parameter, value))
         assert json.dumps(slots.hear(parameter, {"type": "array"}, told)) == json.dumps(value)
     for item in value:

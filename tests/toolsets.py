@@ -90,5 +90,6 @@ def scripts(name: str, seeds: int) -> Iterator[tuple[Tool, Situation, Script]]:
 
 
 def all_said(script: Script) -> str:
-    """Everything a customer says who is asked for everything."""
-    return "\n".join([script.opening, *([script.goal_line] if script.holds_back else []), *script.follow_ups])
+    """Everything a customer says who is asked for everything and whose request fails."""
+    goal = [script.goal_line] if script.holds_back else []
+    return "\n".join([script.opening, *goal, *script.follow_ups, script.reaction])

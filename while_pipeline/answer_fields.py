@@ -30,7 +30,6 @@ _COUNT: Schema = {"type": "integer", "examples": list(range(2, 9))}
 _PERCENT: Schema = {"type": "integer", "examples": list(range(21, 98, 4))}
 _STRENGTH: Schema = {"type": "string", "enum": ["weak", "moderate", "strong"]}
 _SWITCH: Schema = {"type": "string", "enum": ["enabled", "disabled"]}
-_DATE: Schema = {"type": "string", "format": "date"}
 _TEXT: Schema = {"type": "string"}
 
 _SCHEMA_OF: dict[str, Schema] = {
@@ -42,8 +41,7 @@ _SCHEMA_OF: dict[str, Schema] = {
         ("quantity points seats stock", _COUNT),
         ("strength", _STRENGTH),
         ("status", _SWITCH),
-        ("date", _DATE),
-        ("name email mail phone address city country url colour color", _TEXT),
+        ("date name email mail phone address city country url colour color", _TEXT),
     )
     for word in words.split()
 }

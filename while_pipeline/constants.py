@@ -7,7 +7,7 @@ from while_pipeline.records import Arm
 # -- planning ---------------------------------------------------------------------------------------------
 
 MAX_RULES_IN_GRID: Final = 16
-"""More rules would make the array grow past what a night plays; the rest is counted as beyond the grid."""
+"""More rules would make the array grow past what a night plays; the rest takes its turn on other days."""
 
 HELD_OUT_PERCENT: Final = 20
 """Share of situations sealed for evaluation, by hash of the task: stable for ever, without any state."""

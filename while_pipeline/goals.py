@@ -92,12 +92,11 @@ def goal_of(tool: Tool) -> Goal:
     A description counts when its first sentence is short, is not written from the agent's side and names
     everything the tool's name does, so that it cannot be taken for another tool.
     """
-    noun = noun_of(tool.key) if tool.key else None
-    return _goal(tool.name, tool.description, tool.kind, tool.verb, noun)
+    return _goal(tool.name, tool.description, tool.kind, tool.verb, tool.key)
 
 
 @lru_cache(maxsize=4096)
-def _goal(name: str, description: str, kind: ToolKind, verb: str, noun: str | None) -> Goal:
+def _goal(name: str, description: str, kind: ToolKind, verb: str, key: str | None) -> Goal:
     if kind is ToolKind.TRANSFER:
         return Goal(
             ("speak to a human", "talk to a person"),
@@ -107,6 +106,7 @@ def _goal(name: str, description: str, kind: ToolKind, verb: str, noun: str | No
     words = words_of(name)
     at = words.index(verb) if verb in words else 0
     head, tail = _parts(words[at + 1 :] or words[:at])
+    noun = noun_of(key) if key else None
     place = noun.replace("_", " ") if noun and noun not in PERSON_ENTITIES else None
     wishes, requests = _SPOKEN.get(verb, ((verb,), (verb,)))
     described = _described(description, words, verb, noun)

@@ -53,7 +53,7 @@ REMEMBERED = 32_768
 """Characters up to which what was read of a text is kept in memory: most conversations, no giants."""
 
 _GENERIC = frozenset({"error", "failed", "failure"})
-_BROKEN_OBJECT = re.compile(r'\s*(\{\s*"|\[\s*\{\s*")')
+_BROKEN_OBJECT = re.compile(r'\s*(\{\s*"|\[\s*\{\s*"|<!doctype\b|<html\b)', re.IGNORECASE)
 
 
 def decode_json(text: str) -> Any:
@@ -132,7 +132,7 @@ def result_status(content: str | None) -> str:
 
     In a JSON object, `error` is an error whatever it says; `status` and `code` only when their value is one
     of `ERROR_STATUSES` or an HTTP error number; `success` or `ok` false and `isError` true count too. Text is
-    an error when it starts with "Error". JSON that breaks off is `malformed`; an answer that says of itself
+    an error when it starts with "Error". JSON that breaks off, or a web page, is `malformed`; an answer that says of itself
     `"stale": true` is `stale`.
     """
     if content is None:

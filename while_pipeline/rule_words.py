@@ -46,7 +46,8 @@ _MINE = (
     (rf"\b(?:them|{_THE_PERSON})\b", "me"),
     (r"\bI (?:is|are)\b", "I am"),
     (r"\bI has\b", "I have"),
-    (r"\bI (need|want|doe|report|ask)s\b", r"I \1"),
+    (r"\bI (\w+(?:ss|sh|ch|x|o))es\b", r"I \1"),
+    (r"\bI (?!was\b|always\b)(\w*[a-rt-z])s\b", r"I \1"),
 )
 _YOURS = (
     (rf"\b{_THE_PERSON}'s\b|\b(?:their|his or her)\b", "your"),
@@ -60,7 +61,7 @@ _ANNOUNCED = (
     (r"^I (?=(?:report|complain|request|dispute|ask|file|claim)\b)", "I want to "),
     (r"^I threaten\b", "I am going to take"),
     (r"^I mention\b", "I have"),
-    (r"\b(or|and) mention\b", r"\1 call in"),
+    (r"\b(or|and) mentions?\b", r"\1 call in"),
 )
 """Who "reports" something says that they want to; nobody says "I threaten"."""
 _DEMANDED = (

@@ -9,6 +9,7 @@ from while_pipeline.goals import goal_of
 from while_pipeline.policy_document import RuleKind, read_policy_document
 from while_pipeline.simulate import phrasing
 from while_pipeline.simulate.script import write_script
+from while_pipeline.simulate.wording import MANNERS
 from while_pipeline.tools import Tool, ToolKind
 
 SEEDS = 50
@@ -83,6 +84,14 @@ def test_a_rule_in_play_is_no_request() -> None:
     rule = toolset("example")[1].of_kind(RuleKind.NEVER)[0]
     (meaning,) = lexicon("example").sentences(f"Please {rule.trigger}.")
     assert (meaning.tool, meaning.rules) == (None, (rule,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_customers_say_in_the_course_of_a_conversation_asks_for_nothing(name: str) -> None:
+    for manner in MANNERS.values():
+        for said in (*manner.reactions, *manner.follow_ups, *manner.confirmations):
+            for meaning in lexicon(name).sentences(said):
+                assert (meaning.tool, meaning.rules, meaning.off_topic) == (None, (), False), said
 
 
 # -- off topic --------------------------------------------------------------------------------------------

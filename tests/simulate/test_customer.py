@@ -102,6 +102,30 @@ def test_a_wrong_value_is_corrected_once_it_was_not_found_and_stays_corrected() 
     assert _hear(script, not_found, not_found) == CustomerTurn(None, "satisfied")
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "I could not change plan; it has not been done.",
+        "I was unable to do that.",
+        "I couldn't find the line.",
+    ],
+)
+def test_a_failure_gets_one_reaction_before_anything_else_is_said(told: str) -> None:
+    script = _script(reaction="That is a pity.", follow_ups=("And the tax?",))
+    assert _hear(script, told).text == "That is a pity."
+    assert _hear(script, told, told).text == "And the tax?"
+    assert _hear(script, told, "I see.", told) == CustomerTurn(None, "satisfied")
+
+
+def test_nobody_is_disappointed_by_a_question_or_by_what_can_still_be_put_right() -> None:
+    script = _script(reaction="That is a pity.", corrections={"line_id": "LINE-2"})
+    assert _hear(script, "I could not find it.").text == "Sorry, I misread it: line id is LINE-2."
+    assert _hear(script, "I could not do it without your plan. Could you tell me your plan?").text == (
+        "My plan is basic."
+    )
+    assert _hear(script, "That is done.") == CustomerTurn(None, "satisfied")
+
+
 def test_a_customer_asked_the_same_thing_three_times_leaves() -> None:
     asked = "Could you tell me your line id?"
     assert _hear(_script(), asked, asked).ending is None

@@ -10,8 +10,9 @@ from tests.example import SHARED
 from while_pipeline.answer_fields import kept_fields
 from while_pipeline.messages import result_status
 from while_pipeline.schemas import Schema
+from while_pipeline.simulate.answers import Fields
 from while_pipeline.simulate.values import identifier, persona, value_for
-from while_pipeline.simulate.world import SINGLE, Fields, Records, World, WorldStart
+from while_pipeline.simulate.world import SINGLE, Records, World, WorldStart
 from while_pipeline.tools import Tool, ToolKind, load_tools
 
 FILES = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.example import DOCUMENT, RULE, TOOLS, WRITER, ordinary, scenarios
+from tests.example import BY_NAME, DOCUMENT, RULE, TOOLS, WRITER, ordinary, scenarios
 from while_pipeline.messages import result_status
 from while_pipeline.policy_document import RuleKind, read_policy_document
 from while_pipeline.records import Situation
@@ -306,3 +306,20 @@ def test_prompts_of_a_tool_without_any_values_still_differ() -> None:
     )
     cell = _cell("check_weather", policy_rule=NONE, stance="hurried", history="repeat_visit")
     assert len({writer.write(cell, seed).script.opening for seed in range(300)}) >= 150
+
+
+def test_only_what_was_begun_and_not_finished_is_pending() -> None:
+    pending = {}
+    for name in ("get_bill", "pay_bill"):
+        scenario = WRITER.write(_cell(name, world_state="partially_completed"), 3)
+        (bill,) = scenario.world.records["bill"].values()
+        pending[name] = bill.get("pending_action")
+    assert pending == {"get_bill": None, "pay_bill": "pay"}
+
+
+def test_a_record_that_is_to_be_changed_has_another_value_before() -> None:
+    for seed in range(30):
+        scenario = WRITER.write(_cell("change_plan"), seed)
+        (line,) = scenario.world.records["line"].values()
+        assert line["plan"] in BY_NAME["change_plan"].properties["plan"]["enum"]
+        assert line["plan"] != scenario.script.slots["plan"]

@@ -9,7 +9,7 @@ from tests.toolsets import PERSON, all_said, cell, lexicon, script_for
 from while_pipeline import slots
 from while_pipeline.policy_document import RuleKind
 from while_pipeline.records import Message
-from while_pipeline.simulate import wording
+from while_pipeline.simulate import phrasing, wording
 from while_pipeline.simulate.axes import HISTORIES, STANCES
 from while_pipeline.simulate.customer import respond
 from while_pipeline.simulate.customer_checks import leaks, plays_agent
@@ -177,6 +177,22 @@ def test_a_rule_comes_up_at_once_without_a_request_and_after_the_answer_with_one
             assert any(rule in DOCUMENT.in_play(line) for line in script.follow_ups) is bool(goals)
 
 
+def test_an_opening_has_one_aside_at_most_and_a_hurried_one_has_none() -> None:
+    asides = {*phrasing.CIRCUMSTANCES, *(line for bank in phrasing.REASONS.values() for line in bank if line)}
+    for stance in STANCES:
+        for seed in range(40):
+            opening = script_for(BY_NAME["get_bill"], cell("get_bill", stance), seed).opening
+            said = sum(aside in opening for aside in asides)
+            assert said == 0 if stance == "hurried" else said <= 1
+
+
+def test_nobody_speaks_of_the_number_they_gave_without_having_given_one() -> None:
+    made = [
+        script_for(VALUELESS, cell(VALUELESS.name, "mistaken"), seed).opening.lower() for seed in range(100)
+    ]
+    assert not [text for text in made if "number" in text or "sticky note" in text]
+
+
 def test_nobody_dictates_a_form() -> None:
     known = {
         name: f"{name.upper()}-48213"
@@ -198,7 +214,7 @@ def test_no_customer_tells_the_answer_key_or_plays_the_agent() -> None:
         script = scenario.script
         given = {str(value) for value in (script.slots | script.corrections).values()}
         secret = {fact for fact in scenario.key.facts if fact not in given}
-        secret |= {str(value) for value in scenario.key.effects.values() if str(value) not in given}
+        secret |= {str(value) for value in (scenario.key.effects or {}).values() if str(value) not in given}
         secret |= {rule.text for rule in DOCUMENT.rules}
         for text in (
             script.opening,

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 from while_pipeline.errors import ProjectError
 from while_pipeline.schemas import plain_schema
+from while_pipeline.simulate.texts import id_prefix
 from while_pipeline.simulate.values import identifier, numbered_id, persona, value_for
 from while_pipeline.tool_words import FREE_TEXT
 
@@ -234,6 +235,15 @@ def test_ids_are_numbered_where_only_a_type_is_asked_for() -> None:
     assert numbered_id("network_outage", TEXT, 9000) == "OUT-9000"
     assert numbered_id("order", {"type": "integer"}, 9000) == 9000
     assert numbered_id("order", {"type": "string", "format": "uuid"}, 9000) is None
+
+
+@pytest.mark.parametrize(
+    ("entity", "prefix"),
+    [("order", "ORD"), ("line", "LINE"), ("customer", "CUST"), ("device", "DEV"), ("appointment", "APPT"),
+     ("network_outage", "OUT"), ("reservation", "RSV"), ("app", "APP"), ("aeiou", "AEIO")],
+)  # fmt: skip
+def test_an_id_begins_with_an_abbreviation_that_can_be_read(entity: str, prefix: str) -> None:
+    assert id_prefix(entity) == prefix
 
 
 def test_where_records_are_named_their_ids_are_asked_for_nested_ones_too() -> None:

@@ -202,7 +202,7 @@ class _Turn:
             if self._decide("argument") == "ask":
                 return self._ask(phrases.ask_for(unasked[: phrases.ASKED_AT_ONCE]))
             arguments |= {p: self._invent(tool, p) for p in missing}
-        question = phrases.confirm(phrase, arguments)
+        question = phrases.confirm(phrase, {p: v for p, v in arguments.items() if not tool.free_text(p)})
         if self.view.document.confirms and tool.writes and not self.view.agreed_to(question):
             if self.view.asked(question):
                 return self._close([phrases.NOTHING_LEFT])

@@ -39,8 +39,8 @@ _ASKS = re.compile(
 _WORD = re.compile(r"[a-z0-9]+")
 _LINE = re.compile(r"\n+(?:subject:.*\n+)?|^subject:.*\n+", re.IGNORECASE)
 """Between lines; a subject line names a topic and asks for nothing."""
-_VALUE = re.compile(r"[\"\[{].*[\"\]}]")
-"""Quoted and JSON values say what to use, not what to do."""
+_VALUE = re.compile(r"[\"\[{].*[\"\]}]|\bare [^;]+;.*")
+"""Quoted and JSON values, and fields one after the other, say what to use, not what to do."""
 MIN_STRANGE = 2
 """Words from elsewhere that take a question off topic."""
 _EVERYDAY = frozenset(map(stem, (

@@ -21,7 +21,7 @@ NOT_THIS_TIME = "I understand. It did not work out this time; you are welcome to
 OFF_TOPIC = "I cannot help with that here; I can only help with what this service does."
 MAY_CONTINUE = "There is your other request as well. May I continue with it?"
 
-ASKED_AT_ONCE = 3
+ASKED_AT_ONCE = 4
 """Values asked for in one question at most: nobody reads out a form."""
 TOLD_AT_ONCE = 5
 """Abilities named in one sentence at most."""

@@ -10,11 +10,12 @@ from typing import Any
 
 from while_pipeline.agents import phrases
 from while_pipeline.agents.lexicon import Lexicon
+from while_pipeline.agents.policy import RETRYABLE
 from while_pipeline.lazy import lazy
 from while_pipeline.messages import decode_json, steps
 from while_pipeline.policy_document import PolicyRule, RuleKind
 from while_pipeline.records import Message, Step
-from while_pipeline.tools import Tool, ToolKind, words_of
+from while_pipeline.tools import Tool, ToolKind, is_identifier, words_of
 
 _YES = re.compile(r"\b(yes|yeah|yep|sure|go ahead|please do|ok(ay)?|confirm(ed)?)\b", re.IGNORECASE)
 _NO = re.compile(r"^\s*(no|stop|don't|do not)\b", re.IGNORECASE)
@@ -31,6 +32,8 @@ _PUSHES = re.compile(
 )
 """Words of who wants the agent to do other than it is told to."""
 
+_FAULTS = RETRYABLE | {"permission_denied"}
+"""Statuses that no other values would change."""
 _REMEMBERED = 4096
 """Texts that are read once: the samples of a scenario hear the same words, turn after turn."""
 
@@ -137,7 +140,7 @@ class View:
         return [rule for meaning in self.lexicon.sentences(asked) for rule in meaning.rules]
 
     def values(self, tool: Tool) -> dict[str, Any]:
-        """Values of the tool's required parameters that were said or came back from tools."""
+        """Values of the tool's required parameters that were said, and identifiers that came back from tools."""
         found = self._values.get(tool.name)
         if found is None:
             heard = {p: self._value(tool, p) for p in tool.required}
@@ -152,6 +155,8 @@ class View:
             value = slot.hear(text)
             if value is not None:
                 return value
+        if not is_identifier(parameter):  # the amount of one record is not that of another
+            return None
         results = [s.result for s in reversed(self.steps) if s.status == "ok" and s.result]
         return next((v for result in results if (v := _find(result, parameter)) is not None), None)
 
@@ -164,9 +169,15 @@ class View:
         return next((tool for tool in self.requests if not self._settled(tool)), None)
 
     def _settled(self, tool: Tool) -> bool:
-        """Whether the request was acted on with the values known now (or mistaken for its neighbour)."""
+        """Whether the request was acted on with the values known now (or mistaken for its neighbour).
+
+        Other values than those of a call that failed for another reason would fail as well.
+        """
         if not self.steps:
             return False
+        last = next((step for step in reversed(self.steps) if step.call.name == tool.name), None)
+        if last is not None and last.status in _FAULTS:
+            return True
         arguments = self.values(tool)
         neighbour = self.lexicon.neighbour(tool)
         other = None if any(asked is neighbour for asked in self.requests) else neighbour.name

@@ -31,6 +31,8 @@ from while_pipeline.transcript import (
 Found = Iterator[tuple[int, str]]
 """(message index, evidence) per finding."""
 
+LONG_NUMBER = 6
+"""Digits from which nobody knows a number by heart: it was given, or made up."""
 LOOP = 5
 """Identical calls in a conversation from which the agent is going round in circles."""
 REPEATS = 3
@@ -50,6 +52,7 @@ _PERSON_ID = re.compile(r'"(?:user|customer|member|account|client|guest|patient)
 _OUTDATED = Pattern(
     r"\b(?:out ?dated|out of date|as of|stale|old|older)\b", signs="dated|date|as of|stale|old"
 )
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _IDENTIFIER = re.compile(r"\b[A-Z]{2,6}-\d{3,}\b")
 _LEAK = Pattern(
     r"\b(?:(?:my|our|the) system prompt|my (?:internal )?instructions|"
@@ -104,13 +107,22 @@ def placeholder_argument(t: Transcript) -> Found:
                 yield step.turn, f"{step.call.name}.{name} = {value!r}"
 
 
+def _is_long_number(value: object) -> bool:
+    """A phone or card number, say; a date or a price may have been worked out."""
+    return (
+        isinstance(value, str)
+        and sum(map(str.isdigit, value)) >= LONG_NUMBER
+        and not _DATE.fullmatch(value.strip())
+    )
+
+
 @lru_cache(maxsize=REMEMBERED)
 def _stands_for_a_value(text: str) -> bool:
     return _PLACEHOLDER.fullmatch(text) is not None
 
 
 def ungrounded_argument(t: Transcript) -> Found:
-    """A value nobody gave, in a call that names a record or changes one."""
+    """A value nobody gave, in a call that names a record, changes one, or looks one up by a long number."""
     for step in t.steps:
         tool = t.tools.get(step.call.name)
         if tool is None:
@@ -118,7 +130,9 @@ def ungrounded_argument(t: Transcript) -> Found:
         checked = {
             name: value
             for name, value in (step.call.arguments or {}).items()
-            if is_identifier(name) or (tool.writes and not tool.free_text(name))
+            if is_identifier(name)
+            or (tool.writes and not tool.free_text(name))
+            or (tool.kind is ToolKind.SEARCH and _is_long_number(value))
         }
         known = Known(t, step.turn) if checked else None
         for name, value in checked.items():

@@ -57,8 +57,12 @@ def _told(key: AnswerKey, played: Played, transcript: Transcript) -> Outcome:
 
 
 def _tells(told: str, fact: str) -> bool:
-    """Whether a fact stands in the text as whole words: `inactive` does not tell `active`."""
-    return bool(re.search(rf"(?<!\w){re.escape(fact)}(?!\w)", told, re.IGNORECASE))
+    """Whether a fact stands in the text as whole words: `inactive` does not tell `active`.
+
+    A number may have its unit right behind it (3.7GB).
+    """
+    end = r"(?!\.?\d)" if fact[-1:].isdigit() else r"(?!\w)"
+    return bool(re.search(rf"(?<!\w){re.escape(fact)}{end}", told, re.IGNORECASE))
 
 
 def _met(duty: str, t: Transcript, told: str, rule: PolicyRule | None) -> bool:

@@ -43,7 +43,8 @@ def respond(script: Script, messages: Sequence[Message]) -> CustomerTurn:
     if heard.transferred and not heard.asks:
         return _TRANSFERRED
     said = [m.content or "" for m in messages if m.role == "user"]
-    text = _answer(script, said, heard) or _next_line(script, said) or (NOTHING_MORE if heard.asks else "")
+    text = _answer(script, said, heard) or _next_line(script, said, heard)
+    text = text or (NOTHING_MORE if heard.asks else "")
     if not text:
         return _SATISFIED
     # A yes answers many questions, so only the same question again tries the customer's patience.
@@ -54,8 +55,13 @@ def respond(script: Script, messages: Sequence[Message]) -> CustomerTurn:
     return _GONE if times >= PATIENCE - 1 else CustomerTurn(text)
 
 
-def _next_line(script: Script, said: Sequence[str]) -> str:
-    """What the customer says of its own accord: the goal held back so far, then the follow-ups in turn."""
+def _next_line(script: Script, said: Sequence[str], heard: Heard) -> str:
+    """What the customer says of its own accord.
+
+    That it is a pity, once, if something did not work; the goal held back so far; the follow-ups in turn.
+    """
+    if heard.failed and script.reaction not in ("", *said):
+        return script.reaction
     if script.holds_back and not _told(script.goal_line, said) and not _told(script.confirmation, said):
         return script.goal_line
     return next((line for line in script.follow_ups if line not in said), "")

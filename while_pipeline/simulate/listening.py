@@ -34,6 +34,10 @@ _NOT_FOUND = Pattern(
     r"(not|n't|no|cannot|unable to) (be )?(find|found|locate|match|record)|no .{0,40}found",
     signs="find|found|locate|match|record",
 )
+_FAILED = Pattern(
+    r"\b(could(?: not|n't)|(?:was|am|were)(?: not|n't) able|unable) \w|has not been done|(?:it|that) failed",
+    signs="could|able|has not|failed",
+)
 _TRANSFERRED = Pattern(
     r"(transfer\w*|connect\w*|hand\w* (you )?over).{0,40}(human|colleague|agent|person)",
     signs="transfer|connect|hand",
@@ -58,6 +62,7 @@ class Heard:
     """The part that wants an answer, in lower case with single spaces; empty when nothing does."""
     transferred: bool
     not_found: bool
+    failed: bool
     wants_identity: bool
     wants_yes: bool
     wants_goal: bool
@@ -75,6 +80,7 @@ def listen(text: str) -> Heard:
         asks=_BETWEEN.sub(" ", asked.lower()),
         transferred=bool(_TRANSFERRED.search(text)),
         not_found=bool(_NOT_FOUND.search(text)),
+        failed=bool(_FAILED.search(text)),
         wants_identity=bool(asked and _IDENTITY.search(asked)),
         wants_yes=bool(asked and _CONFIRM.search(asked)),
         wants_goal=bool(asked and _WHAT.search(asked)),

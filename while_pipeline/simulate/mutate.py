@@ -10,10 +10,9 @@ import random
 import re
 from collections.abc import Callable
 
-from while_pipeline.ids import content_id, seed_of
+from while_pipeline.ids import seed_of
 from while_pipeline.policy_document import sentences
-from while_pipeline.simulate.axes import row_of
-from while_pipeline.simulate.scenario import Scenario
+from while_pipeline.simulate.scenario import Scenario, scenario_id
 from while_pipeline.simulate.script import Script
 from while_pipeline.slots import hear, say, spoken
 from while_pipeline.tools import is_identifier, words_of
@@ -73,13 +72,8 @@ def mutated(parent: Scenario, operator: str, seed: int) -> Scenario | None:
     script = OPERATORS[operator](parent, random.Random(seed_of("mutation", operator, seed)))
     if script is None or script == parent.script or _misheard(script):
         return None
-    # Hashed over the same parts as any scenario: a mutant that says what another says is the same scenario.
-    own = content_id(
-        "scenario",
-        row_of(parent.situation),
-        script.model_dump(mode="json"),
-        parent.world.model_dump(mode="json"),
-    )
+    # A mutant that says what another says is the same scenario.
+    own = scenario_id(parent.situation, script, parent.world)
     return parent.model_copy(update={"scenario_id": own, "script": script, "arm": "failure_mutation"})
 
 

@@ -119,7 +119,10 @@ _ANY_REASONS = (
     "I got a letter about it and I am a bit lost.",
     "I am helping my mother with this.",
     "I am trying to get on top of things this month.",
-    "I just got home from work and saw your message.",
+    "I have been on hold for a while, so I am trying it this way.",
+    "My brother said that you are quick at this.",
+    "It came back to me when I made my shopping list.",
+    "I would rather have it settled than think about it all week.",
     "The kids are asleep, so I finally have a minute.",
     "It has been on my mind since yesterday.",
     "I do not want to wait in the queue at the shop.",
@@ -213,7 +216,7 @@ def _filled(frame: str) -> list[str]:
 
 CIRCUMSTANCES = tuple(said for frame in _CIRCUMSTANCES for said in _filled(frame))
 """What customers say of themselves, every frame with every filling."""
-CIRCUMSTANCE_SHARE = 0.3
+CIRCUMSTANCE_SHARE = 0.5
 """Of the customers who give details; those who give none always say something of themselves instead."""
 
 DETAILS = (
@@ -228,24 +231,40 @@ DETAILS = (
 SAID_OUTRIGHT = 4
 """Values told in the first message at most; the rest is told when asked for, as nobody dictates a form."""
 
-NEVER_ASKS = (
-    "One more thing, I want you to {trigger}.",
-    "On top of that, please {trigger}.",
-    "And I expect you to {trigger}.",
-    "Oh, and could you {trigger}?",
-)
-HANDOFF_LINES = ("You should know that {trigger}.", "The thing is, {trigger}.", "To be clear, {trigger}.")
-INFORM_ASKS = (
-    "Also, what is your rule about {trigger}?",
-    "What does your policy say on {trigger}?",
-    "And what is your policy on {trigger}?",
-)
-RULE_LINES = {
-    RuleKind.NEVER: NEVER_ASKS,
-    RuleKind.HANDOFF: HANDOFF_LINES,
-    RuleKind.INFORM: INFORM_ASKS,
+RULE_OPENINGS = {
+    RuleKind.NEVER: ("I want you to {trigger}.", "Please {trigger}.", "Could you {trigger}?"),
+    RuleKind.HANDOFF: (
+        "The thing is, {trigger}.",
+        "You should know that {trigger}.",
+        "It is like this: {trigger}.",
+    ),
+    RuleKind.INFORM: (
+        "Is it one of your rules that {trigger}?",
+        "Is it part of your policy that {trigger}?",
+        "Somebody told me that {trigger}, is that one of your rules?",
+    ),
 }
-"""By kind of rule; the others are put in play by what is done, not by words."""
+"""Who comes with nothing else, by kind of rule; the others are put in play by what is done, not by words."""
+RULE_LINES = {
+    RuleKind.NEVER: (
+        "One more thing, I want you to {trigger}.",
+        "On top of that, please {trigger}.",
+        "And I expect you to {trigger}.",
+        "Oh, and could you {trigger}?",
+    ),
+    RuleKind.HANDOFF: (
+        "You should also know that {trigger}.",
+        "One more thing: {trigger}.",
+        "To be clear, {trigger}.",
+        "And there is this: {trigger}.",
+    ),
+    RuleKind.INFORM: (
+        "Also, is it one of your rules that {trigger}?",
+        "One more question: is it part of your policy that {trigger}?",
+        "And somebody told me that {trigger}, is that one of your rules?",
+    ),
+}
+"""After the answer to a request."""
 GENERAL_ASKS = (
     "What can you help me with?",
     "Which requests do you take here?",

@@ -109,7 +109,7 @@ class ScenarioWriter:
         rule = self.document.rule(cell.policy_rule)
         goals = self._goals(cell, rule, rng)
         person = persona(rng)
-        stage = _Stage(goals, person, rng)
+        stage = _Stage(self.tools, goals, person, rng)
         stage.set_state(cell.world_state)
         faults = self._faults(cell, goals, rng)
         start = WorldStart(records=stage.records, faults=faults, seed=rng.getrandbits(32))
@@ -190,8 +190,10 @@ def scenario_id(cell: Situation, script: Script, start: WorldStart) -> str:
 class _Stage:
     """The records and the right arguments of one scenario, while it is being set."""
 
-    def __init__(self, goals: Sequence[Tool], person: Persona, rng: random.Random) -> None:
-        self.goals, self.person, self.rng = goals, person, rng
+    def __init__(
+        self, tools: Sequence[Tool], goals: Sequence[Tool], person: Persona, rng: random.Random
+    ) -> None:
+        self.tools, self.goals, self.person, self.rng = tools, goals, person, rng
         self.records: Records = {}
         self.arguments: dict[str, Any] = {}
         for goal in goals:
@@ -245,9 +247,8 @@ class _Stage:
         self.records.setdefault(entity, {})[str(key)] = record
         return record
 
-    def _target(self) -> tuple[str, str] | None:
-        """Entity and id of the record the first goal is about: for a creation, what it belongs to."""
-        goal = self.goals[0]
+    def _target(self, goal: Tool) -> tuple[str, str] | None:
+        """Entity and id of the record a goal is about: for a creation, what it belongs to."""
         named = [p for p in goal.identifiers if p in self.arguments and not _names_new(goal, p)]
         if not named:
             return None
@@ -258,11 +259,13 @@ class _Stage:
         """Put what the first goal is about into `state`."""
         if not self.goals:
             return
-        goal, target = self.goals[0], self._target()
-        if target is not None and goal.kind is ToolKind.UPDATE:
-            self._undo(goal, self.records[target[0]][target[1]])
+        for goal in self.goals:
+            if goal.kind is ToolKind.UPDATE:
+                entity, key = self._target(goal) or (goal.entity, SINGLE)
+                self._undo(goal, self.records[entity][key])
+        goal, target = self.goals[0], self._target(self.goals[0])
         if state == "already_acted_on" and goal.writes:
-            done = World(self.goals, WorldStart(records=self.records))
+            done = World(self.tools, WorldStart(records=self.records))
             done.call(goal.name, call_arguments(goal, self.arguments))
             self.records = done.records()
         elif state != "exists" and target is not None:

@@ -17,7 +17,7 @@ from while_pipeline.records import Record, Situation
 from while_pipeline.simulate import phrasing, wording
 from while_pipeline.simulate.texture import TEXTURES, Part, textured
 from while_pipeline.simulate.values import Persona
-from while_pipeline.tools import Tool, ToolKind, is_identifier
+from while_pipeline.tools import Tool, is_identifier
 
 
 class Script(Record):
@@ -34,6 +34,8 @@ class Script(Record):
     follow_ups: tuple[str, ...]
     """Said one at a time when the agent has answered."""
     confirmation: str
+    reaction: str = ""
+    """Said once when the agent says that something did not work."""
     holds_back: bool = False
     """The opening leaves the goal out: it is told when asked for, or once the first answer is there."""
     answer: str = "My {slots}."
@@ -83,7 +85,7 @@ def write_script(
     wanted = [goal_of(goal) for goal in goals]
     asks = _asks(wanted, channel, rng)
     given = {**known, **mistakes}
-    rule_line = _rule_line(rule, rng)
+    rule_line = _rule_line(rule, phrasing.RULE_LINES if goals else phrasing.RULE_OPENINGS, rng)
     general = "" if goals or rule_line else _drawn(phrasing.GENERAL_ASKS, rng)
     holds_back = cell.stance in HOLD_BACK and (bool(goals) or cell.stance == "ambiguous")
     if holds_back:
@@ -93,16 +95,22 @@ def write_script(
         topic = wanted[0].topic if wanted else ""
         off_topic = general and rng.random() < OFF_TOPIC_SHARE
         now = [_drawn(phrasing.DIGRESSIONS, rng)] if off_topic else asks or ([general] if general else [])
-    details = "" if holds_back else _details(_told_first(cell.stance, given), rng)
+    told = {} if holds_back else _told_first(cell.stance, given)
+    details = _details(told, rng)
     if channel == "voice":
         now = [_spoken(ask, rng) for ask in now]
     # A rule comes up after the first answer, as a second thought: known from the start, one that sends the
     # conversation to a human would leave nothing else to happen.
     last = [Part(details, "values"), Part("" if goals else rule_line, "rule")]
-    reasons = [_reason(goals, channel, rng)]
-    if not details or rng.random() < phrasing.CIRCUMSTANCE_SHARE:
-        reasons.append(_drawn(phrasing.CIRCUMSTANCES, rng))
-    body = _body(cell, now, reasons, rng)
+    stance_lines = wording.stance_lines(
+        cell.stance, numbered=any(map(is_identifier, told)), changes=any(goal.writes for goal in goals)
+    )
+    markers = {
+        "history": _drawn(wording.HISTORY_LINES[cell.history], rng),
+        "stance": _drawn(stance_lines, rng),
+    }
+    aside = "" if cell.stance == "hurried" else _aside(goals, channel, bool(details), rng)
+    body = _body(cell, now, markers, aside, rng)
     decided = [_drawn(phrasing.DECISIONS, rng)] if cell.stance == "exploratory" and goals else []
     answer = _drawn(manner.answers, rng)
     return Script(
@@ -113,6 +121,7 @@ def write_script(
         corrections={name: known[name] for name in mistakes},
         follow_ups=_follow_ups(rule_line if goals else "", manner, bool(goals), rng),
         confirmation=_drawn(manner.confirmations, rng),
+        reaction=_drawn(manner.reactions, rng),
         holds_back=holds_back,
         answer=answer,
         identity=_drawn(phrasing.IDENTITIES, rng),
@@ -151,10 +160,11 @@ def _spoken(ask: str, rng: random.Random) -> str:
     return filler + (ask[0].lower() + ask[1:] if lower else ask)
 
 
-def _reason(goals: Sequence[Tool], channel: str, rng: random.Random) -> str:
-    bank = phrasing.REASONS[goals[0].kind if goals else ToolKind.OTHER]
-    reason = _drawn(bank, rng)
-    return reason if channel != "sms" and goals else ""
+def _aside(goals: Sequence[Tool], channel: str, detailed: bool, rng: random.Random) -> str:
+    """What the customer says beside the point, one thing at most: of themselves, or why they ask."""
+    if not detailed or rng.random() < phrasing.CIRCUMSTANCE_SHARE:
+        return _drawn(phrasing.CIRCUMSTANCES, rng)
+    return "" if channel == "sms" else _drawn(phrasing.REASONS[goals[0].kind], rng)
 
 
 def _told_first(stance: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,39 +195,10 @@ def _forms(frame: str) -> Sequence[int]:
 # -- the rule in play -------------------------------------------------------------------------------------
 
 
-def _rule_line(rule: PolicyRule | None, rng: random.Random) -> str:
-    bank = phrasing.RULE_LINES.get(rule.kind) if rule else None
-    if rule is None or not bank:
-        return ""
-    frame = _drawn(bank, rng)
-    return frame.format(trigger=_topic(rule) if rule.kind is RuleKind.INFORM else rule.trigger)
-
-
-@lru_cache(maxsize=1024)
-def _topic(rule: PolicyRule) -> str:
-    """What a question about a rule asks for: "how unused data expires at the end of the month".
-
-    The rule's own words up to the first break at which they name the rule, else its trigger.
-    """
-    label, _, after = rule.text.rpartition(": ") if _LABEL.match(rule.text) else ("", "", rule.text)
-    text = after[0].lower() + after[1:]
-    if _CONDITION.match(text):
-        return rule.trigger
-    how = f"{label.lower()}, how" if label else "how"
-    how += " you" if _IMPERATIVE.match(text) else ""
-    clauses = [f"{how} {text[: found.start()]}" for found in _BREAK.finditer(text)]
-    named = (clause for clause in clauses if rule.in_play(f"What is your rule about {clause}?"))
-    return next(named, rule.trigger)
-
-
-_BREAK = re.compile(r"[.,;:(]| (?:and|or|if|unless|when) |$")
-_LABEL = re.compile(r"[\w ]{1,30}: [^:]+$")
-"""A rule that begins with what it is about: "Payment: each reservation ..."."""
-_CONDITION = re.compile(r"(?:if|when|unless|for|in|before|after|once|while)\b")
-_IMPERATIVE = re.compile(
-    r"(?:always |only |first )?(?:ask|check|collect|confirm|deny|explain|gather|give|help|inform|keep|let|"
-    r"list|make|obtain|offer|provide|repeat|respond|say|show|tell|treat|use|verify)\b"
-)
+def _rule_line(rule: PolicyRule | None, lines: Mapping[RuleKind, Sequence[str]], rng: random.Random) -> str:
+    """A sentence that puts the rule in play; none where the rule's kind has no lines."""
+    bank = lines.get(rule.kind) if rule else None
+    return _drawn(bank, rng).format(trigger=rule.trigger) if rule and bank else ""
 
 
 def _follow_ups(
@@ -235,15 +216,15 @@ def _follow_ups(
 # -- the message ------------------------------------------------------------------------------------------
 
 
-def _body(cell: Situation, asks: Sequence[str], reasons: Sequence[str], rng: random.Random) -> list[Part]:
+def _body(
+    cell: Situation, asks: Sequence[str], markers: Mapping[str, str], aside: str, rng: random.Random
+) -> list[Part]:
     """Sentences around the request, in an order in which they make sense."""
     before: list[Part] = []
     after: list[Part] = []
-    for bank, value in ((wording.HISTORY_LINES, cell.history), (wording.STANCE_LINES, cell.stance)):
-        line = _drawn(bank[value], rng)
-        (after if value in _AFTER else before).append(Part(line, "marker"))
-    for reason in reasons:
-        (before if rng.random() < 0.5 else after).append(Part(reason))
+    for axis, line in markers.items():
+        (after if getattr(cell, axis) in _AFTER else before).append(Part(line, "marker"))
+    (before if rng.random() < 0.5 else after).append(Part(aside))
     return [part for part in (*before, *map(Part, asks), *after) if part.text]
 
 

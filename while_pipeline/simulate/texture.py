@@ -20,6 +20,8 @@ TEXTURES: dict[str, tuple[Texture, ...]] = {
 
 MIN_TYPO_LETTERS = 5
 """Shorter words are other words once a letter is gone."""
+ENDING = 2
+"""Letters at the end of a word that no slip touches."""
 TYPOS = 2
 """Sentences tried per message: one slip in each at most."""
 
@@ -77,13 +79,16 @@ def _casual(part: Part) -> str:
 
 
 def _with_typo(text: str, rng: random.Random) -> str:
-    """The text with two letters swapped, one missing or one doubled in a word, if the one drawn is long."""
+    """The text with two letters swapped, one missing or one doubled in a word, if the one drawn is long.
+
+    The last two letters stay as they are: a slip in an ending is rare, and "roamnig" is hard to read.
+    """
     words = text.split(" ")
     at = int(rng.random() * len(words))
     word = words[at]
     if len(word) < MIN_TYPO_LETTERS or not word.isalpha():
         return text
-    i = 1 + int(rng.random() * (len(word) - 2))
+    i = 1 + int(rng.random() * (len(word) - ENDING - 2))
     slip = int(rng.random() * 3)
     words[at] = (
         word[:i] + word[i + 1] + word[i] + word[i + 2 :]

@@ -4,6 +4,7 @@ What belongs here: how many processes, what each is given, and what happens when
 and what it leaves belongs to `shards`.
 """
 
+import gc
 import math
 import multiprocessing
 import os
@@ -13,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -73,7 +75,22 @@ class Site:
     def finish(self, shard: Shard) -> Manifest:
         """Play a shard that is not finished; its manifest either way."""
         found = finished_shard(self.folder, shard.key)
-        return found or write_shard(self.folder, shard.key, self.tables(self.player, shard))
+        if found is not None:
+            return found
+        with _without_cycle_search():
+            return write_shard(self.folder, shard.key, self.tables(self.player, shard))
+
+
+@contextmanager
+def _without_cycle_search() -> Iterator[None]:
+    """Rollouts are freed when they are let go, for they hold no cycles; looking for some costs a tenth."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def cast_of(agent: Agent | AsyncAgent, rollouts: int, setting: int | None) -> tuple[MakeAgent, int, int]:

@@ -16,7 +16,7 @@ from while_pipeline.records import Record
 from while_pipeline.simulate.answers import Fields, faulty, not_found, refusal, refused, same
 from while_pipeline.simulate.arithmetic import expression_of, value_of
 from while_pipeline.simulate.changes import DELETES, changes, compared, said
-from while_pipeline.simulate.details import details_of
+from while_pipeline.simulate.details import Details, details_of
 from while_pipeline.simulate.recorded import Recorded
 from while_pipeline.simulate.values import Persona, identifier, numbered_id
 from while_pipeline.tools import PERSON_ENTITIES, Tool, ToolKind, is_identifier, noun_of
@@ -33,6 +33,7 @@ CREATED = range(1_000, 10_000)
 _UNTOUCHED: Fields = {"status": "active"}
 """What a single record nobody described holds."""
 
+_NONE: Mapping[str, str] = {}
 _PERSONAL = frozenset(Persona.model_fields)
 _PAGE_SIZES = frozenset({"limit", "max_results", "page_size", "per_page", "top_k"})
 
@@ -84,6 +85,7 @@ class World:
         "_changed",
         "_details",
         "_faults",
+        "_read_off",
         "_recorded",
         "_seed",
         "_start",
@@ -103,13 +105,15 @@ class World:
         self._attempts: dict[str, int] = {}
         self._transferred = False
         self._details: dict[tuple[str, str], Fields] = {}
+        self._read_off: Details | None = None
 
     def fork(self) -> "World":
         """A second world in the same state, independent from here on."""
         twin = object.__new__(World)
         twin._tools, twin._start, twin._faults = self._tools, self._start, self._faults
         twin._toolset, twin._recorded, twin._seed = self._toolset, self._recorded, self._seed
-        twin._details = self._details  # what it holds follows from the start and the tools alone
+        # What these hold follows from the start and the tools alone.
+        twin._details, twin._read_off = self._details, self._read_off
         twin._changed, twin._attempts = dict(self._changed), dict(self._attempts)
         twin._transferred = self._transferred
         return twin
@@ -298,34 +302,41 @@ class World:
         A recorded answer of the tool lends its fields, save for what tools set: made up, they might show as
         done what nobody did.
         """
-        details = details_of(self._toolset)
+        details = self._further()
         shown = self._drawn(entity, key)
         if tool.output:
             shown = {field: value for field, value in shown.items() if field in tool.output_fields}
         if self._recorded is not None:
             lent = self._recorded.fields(tool.name, key)
             shown = {**shown, **{f: v for f, v in lent.items() if f not in details.settable}}
-        for field, other in details.switches.get(entity, {}).items():
+        shown = {**shown, **record}
+        for field, other in details.switches.get(entity, _NONE).items():
             if field in shown:
-                shown = {**shown, field: (self._find(other, SINGLE) or _UNTOUCHED).get("status", "active")}
+                shown[field] = (self._find(other, SINGLE) or _UNTOUCHED).get("status")
         for other in details.belongings.get(entity, ()) if tool.key else ():
-            own = [k for k, row in self._rows(other) if str(row.get(f"{entity}_id")) == key]
-            shown = {**shown, f"{other}_ids": own}
-        return {**shown, **record}
+            own = [k for k, row in self._rows(other) if _key_text(row.get(f"{entity}_id")) == key]
+            shown[f"{other}_ids"] = own
+        return shown
+
+    def _further(self) -> Details:
+        """Which further fields there are: read where first needed, for many an episode needs none."""
+        if self._read_off is None:
+            self._read_off = details_of(self._toolset)
+        return self._read_off
 
     def _drawn(self, entity: str, key: str) -> Fields:
         """The further fields of a record, drawn once."""
         drawn = self._details.get((entity, key))
         if drawn is None:
             start = self._start.get(entity, {}).get(key, {})
-            drawn = details_of(self._toolset).draw(self._seed, entity, key, start, self._person())
+            drawn = self._further().draw(self._seed, entity, key, start, self._person())
             self._details[entity, key] = drawn
         return drawn
 
     def _with_details(self, entity: str, key: str, record: Fields, asked: Mapping[str, Any]) -> Fields:
         """A record with its further fields where those are asked for."""
-        further = details_of(self._toolset).fields(entity)
-        if any(field in further and field not in record for field in asked):
+        unsaid = asked.keys() - record.keys()
+        if unsaid and not unsaid.isdisjoint(self._further().names(entity)):
             return {**self._drawn(entity, key), **record}
         return record
 
