@@ -7,11 +7,11 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from while_pipeline.tools import singular, words_of
 
-NOBODY = "none"
+_NONE = "none"
 """An empty list."""
 
 _BARE = r"[A-Za-z0-9@._+:/-]*[A-Za-z0-9]"
@@ -50,7 +50,7 @@ def plain_at(text: str, start: int) -> str | None:
 def said(value: list[Any] | dict[str, Any], parameter: str) -> str | None:
     """Words for a list of plain values or of objects alike, or for one object; None when there are none."""
     if value == []:
-        return NOBODY
+        return _NONE
     items = value if isinstance(value, list) else [value]
     if all(isinstance(item, dict) for item in items):
         fields = tuple(items[0])
@@ -80,7 +80,7 @@ def heard(text: str, start: int, parameter: str, *, one: bool) -> Any:
         if not text.startswith(joint, stop):
             break
         end = stop + len(joint)
-    return [] if items == [NOBODY] else items or None
+    return [] if items == [_NONE] else items or None
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -121,18 +121,17 @@ def _object(item: Mapping[str, Any], parameter: str) -> str | None:
     words = [_word(value) for value in item.values()]
     named = zip(item, words, strict=True)
     texts = [_NEXT_FIELD.join(f"{' '.join(words_of(field))} {word}" for field, word in named)]
-    texts[:0] = [form.format(*words) for fields, form, _ in _shapes(parameter) if fields == tuple(item)]
+    texts[:0] = [s.template.format(*words) for s in _shapes(parameter) if s.fields == tuple(item)]
     alike = (text for text in texts if _object_at(text, 0, parameter) == (dict(item), len(text)))
     return None if None in words else next(alike, None)
 
 
 def _object_at(text: str, start: int, parameter: str) -> tuple[dict[str, Any], int] | None:
-    for fields, template, pattern in _shapes(parameter):
-        found = pattern.match(text, start)
+    for shape in _shapes(parameter):
+        found = shape.pattern.match(text, start)
         if found:
-            order = [int(i) for i in re.findall(r"\{(\d)\}", template)] or range(len(fields))
-            values = dict(zip(order, map(_typed, found.groups()), strict=True))
-            return {field: values[i] for i, field in enumerate(fields)}, found.end()
+            values = (_typed(found.group(f"v{i}")) for i in range(len(shape.fields)))
+            return dict(zip(shape.fields, values, strict=True)), found.end()
     return _fields_at(text, start)
 
 
@@ -148,13 +147,22 @@ def _fields_at(text: str, start: int) -> tuple[dict[str, Any], int] | None:
     return (item, start) if item else None
 
 
+class _Shape(NamedTuple):
+    """One of `_SHAPES` among what a parameter lists."""
+
+    fields: tuple[str, ...]
+    template: str
+    pattern: re.Pattern[str]
+    """Finds the words; its groups `v0`, `v1`, ... are the fields' values."""
+
+
 @lru_cache(maxsize=4096)
-def _shapes(parameter: str) -> tuple[tuple[tuple[str, ...], str, re.Pattern[str]], ...]:
-    """Fields, template and pattern of every shape among what `parameter` lists."""
+def _shapes(parameter: str) -> list[_Shape]:
     words = words_of(parameter)
     noun = "_".join([*words[:-1], singular(words[-1])]) if words else ""
     made = []
-    for fields, template in _SHAPES:
-        values = re.sub(r"\\\{\d?\\\}", lambda _: f"({_BARE})", re.escape(template))
-        made.append((tuple(f.replace("*", noun) for f in fields), template, re.compile(values)))
-    return tuple(made)
+    for general, template in _SHAPES:
+        fields = tuple(field.replace("*", noun) for field in general)
+        groups = [f"(?P<v{i}>{_BARE})" for i in range(len(fields))]
+        made.append(_Shape(fields, template, re.compile(template.format(*groups))))
+    return made

@@ -88,7 +88,7 @@ def case_of(sentence: str) -> str:
 def forbidden_by(text: str) -> str:
     """What a rule forbids, in its words: of several things the last, where the whole speaks of the agent."""
     found = _FORBIDDEN.search(text)
-    clause = _first_clause(found.group(1)) if found else lowered(text)
+    clause = _first_clause(found.group(1)) if found else _lowered(text)
     *_, last = clause.split(", or ")
     return last if _AGENTS_OWN.search(clause) and not _AGENTS_OWN.search(last) else clause
 
@@ -96,7 +96,7 @@ def forbidden_by(text: str) -> str:
 def statement_of(text: str) -> str:
     """What a rule states, in its words, up to where it has said enough."""
     label = _LABEL.match(text)
-    text = lowered(text[label.end() :] if label else text)
+    text = _lowered(text[label.end() :] if label else text)
     parts = (text[: found.start()] for found in _BREAK.finditer(text))
     return next((part for part in parts if len(part.split()) >= MIN_WORDS), text)
 
@@ -141,7 +141,7 @@ def told_of(said: str) -> str:
     return _swapped(said, _TOLD)
 
 
-def lowered(text: str) -> str:
+def _lowered(text: str) -> str:
     """The text as it goes on inside a sentence; an acronym keeps its capitals."""
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 

@@ -140,7 +140,7 @@ class View:
         return [rule for meaning in self.lexicon.sentences(asked) for rule in meaning.rules]
 
     def values(self, tool: Tool) -> dict[str, Any]:
-        """Values of the tool's required parameters that were said, and identifiers that came back from tools."""
+        """Values of the tool's required parameters that were said; identifiers also from results."""
         found = self._values.get(tool.name)
         if found is None:
             heard = {p: self._value(tool, p) for p in tool.required}
