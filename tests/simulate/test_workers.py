@@ -1,5 +1,6 @@
 """Shards by one process or several: the same files, whatever dies on the way."""
 
+import math
 import os
 import signal
 import subprocess
@@ -179,7 +180,7 @@ def test_few_rollouts_get_one_process_and_many_get_what_was_asked_for() -> None:
     assert processes_for(POOL_FROM - 1, 8) == processes_for(0, None) == 1
     assert processes_for(10**6, 8) == 8
     assert processes_for(10**6, None) == cores
-    assert processes_for(POOL_FROM, 1000) == POOL_FROM // SHARD, "none has nothing to do"
+    assert processes_for(POOL_FROM, 1000) == math.ceil(POOL_FROM / SHARD), "none has nothing to do"
 
 
 def test_only_the_embedded_agent_is_made_anew_elsewhere() -> None:
