@@ -132,8 +132,8 @@ def result_status(content: str | None) -> str:
 
     In a JSON object, `error` is an error whatever it says; `status` and `code` only when their value is one
     of `ERROR_STATUSES` or an HTTP error number; `success` or `ok` false and `isError` true count too. Text is
-    an error when it starts with "Error". JSON that breaks off, or a web page, is `malformed`; an answer that says of itself
-    `"stale": true` is `stale`.
+    an error when it starts with "Error". JSON that breaks off, or a web page, is `malformed`; an answer that
+    says of itself `"stale": true` is `stale`.
     """
     if content is None:
         return "unknown"

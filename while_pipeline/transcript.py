@@ -127,6 +127,4 @@ YES = Pattern(
     signs="ye|sure|go ahead|proceed|please|ok|confirm|agree|correct|sounds|works",
 )
 NO = Pattern(r"^\W*(no|nope|stop|don't|do not|not yet|wait)\b", signs="no|stop|don|wait")
-IDENTIFIES = Pattern(
-    r"\bborn\b|date of birth|\bdob\b|\bmy (?:full )?name is\b", signs="born|birth|dob|name"
-)
+IDENTIFIES = Pattern(r"\bborn\b|date of birth|\bdob\b|\bmy (?:full )?name is\b", signs="born|birth|dob|name")

@@ -45,9 +45,7 @@ _PLACEHOLDER = re.compile(
 _MAY_CLEAR = RETRYABLE - {"error"}
 """An error that says nothing of its kind may as well be final: not retrying it is no fault."""
 _ASKS_YES = Pattern(r"\?|\bconfirm|\bproceed\b|\byes\b", signs="?|confirm|proceed|yes")
-_ASKS_PERSON_ID = Pattern(
-    r"\b(?:user|customer|member|account|client|guest|patient) id\b", signs=" id"
-)
+_ASKS_PERSON_ID = Pattern(r"\b(?:user|customer|member|account|client|guest|patient) id\b", signs=" id")
 _PERSON_ID = re.compile(r'"(?:user|customer|member|account|client|guest|patient)_id":\s*"?([^",}]+)')
 _OUTDATED = Pattern(
     r"\b(?:out ?dated|out of date|as of|stale|old|older)\b", signs="dated|date|as of|stale|old"

@@ -80,9 +80,7 @@ def _unless_down(played: Iterable[Rollout]) -> Iterator[Rollout]:
         yield rollout
 
 
-def _together(
-    episode: Episode, samples: list[Sample], agent: Agent, tools: Sequence[Tool]
-) -> list[Rollout]:
+def _together(episode: Episode, samples: list[Sample], agent: Agent, tools: Sequence[Tool]) -> list[Rollout]:
     """Play a scenario's samples as one episode that forks where their replies differ."""
     finished: list[Rollout] = []
     branches = [(episode, samples)] if samples else []

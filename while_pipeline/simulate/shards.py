@@ -33,8 +33,8 @@ from while_pipeline.tables.base import Table, frame, table_name
 from while_pipeline.tools import Tool
 
 SHARD = 4_000
-"""Rollouts per shard: some seconds of play and 20 MB of memory. A table is checked once a shard, which at half
-the size would cost a tenth of the whole."""
+"""Rollouts per shard: some seconds of play and 20 MB of memory. A table is checked once a shard, which at
+half the size would cost a tenth of the whole."""
 
 Frames = Mapping[type[Table], pl.DataFrame]
 
