@@ -13,3 +13,10 @@ def _certificates_are_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share the days played once run in one process, where those are played once."""
+    for item in items:
+        if "telecom" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("the days played once"))

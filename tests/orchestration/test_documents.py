@@ -25,7 +25,7 @@ def blocks(path: Path, language: str) -> list[str]:
 def test_every_query_of_the_readme_answers_with_rows(telecom: "Telecom") -> None:
     snapshot = snapshot_path(telecom.pipeline.data / "while.duckdb")
     queries = blocks(REPOSITORY / "README.md", "sql")
-    assert len(queries) == 4
+    assert len(queries) == 5
     for query in queries:
         assert read_snapshot(snapshot, query).height > 0, query
 

@@ -1,6 +1,7 @@
 """The gates of the loop, each held shut by something that must not pass it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
@@ -33,13 +34,25 @@ class EasyJudge:
 
 
 class WordyJudge:
-    """Pays for length: of the right answers, the longer half is clean."""
+    """Pays for length: of the right answers to a customer, the longer half is clean."""
 
     identity = "wordy"
 
     def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
-        middle = median(case.transcript.agent_words for case in cases if case.outcome.ok)
-        return [Verdict(clean=c.transcript.agent_words > middle, reason="by length") for c in cases]
+        words = defaultdict[str, list[int]](list)
+        for case in cases:
+            if case.outcome.ok:
+                words[self._customer(case)].append(case.transcript.agent_words)
+        middle = {customer: median(counts) for customer, counts in words.items()}
+        return [
+            Verdict(
+                clean=case.transcript.agent_words > middle.get(self._customer(case), 0), reason="by length"
+            )
+            for case in cases
+        ]
+
+    def _customer(self, case: Case) -> str:
+        return case.transcript.messages[0].content or ""
 
 
 class EasyModels(Models):
@@ -79,12 +92,15 @@ def test_a_cut_of_a_day_without_a_measured_judge_says_what_to_materialise(worked
 
 
 def test_a_reward_that_pays_for_length_closes_the_rl_cut(worked: Pipeline) -> None:
+    # The first day's policy is not good yet: its answers differ in length.
     wordy = worked.with_models(WordyModels(data=str(worked.data)))
-    ran = wordy.run(DAY, grade.Grades, grade.HackScan, train.Grpo)
+    ran = wordy.run(DAYS[0], grade.Grades, grade.HackScan, train.Grpo)
     assert list(ran.red) == ["grade.hack_scan reward_is_not_hacked"]
-    assert "n_words" in str(ran.red["grade.hack_scan reward_is_not_hacked"]["reason"].value)
+    reason = str(ran.red["grade.hack_scan reward_is_not_hacked"]["reason"].value)
+    # Longer answers have more words and more marks.
+    assert any(f"the reward follows {feature}" in reason for feature in ("n_words", "n_marks"))
     assert "train.grpo" not in ran.stored
-    alone = worked.run(DAY, train.Grpo)
+    alone = worked.run(DAYS[0], train.Grpo)
     assert "the reward is hacked" in alone.errors["train_grpo"]
 
 
