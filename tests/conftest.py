@@ -15,8 +15,13 @@ def _certificates_are_read_once() -> Iterator[None]:
         yield
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share the days played once run in one process, where those are played once."""
-    for item in items:
-        if "telecom" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("the days played once"))
+SHARED_DAYS = ("telecom", "resumed")
+"""Fixtures that play whole days once."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests that share days played once run in one process, where those are played once."""
+    for shared in SHARED_DAYS:
+        if shared in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(shared))
+            return
