@@ -44,7 +44,7 @@ third-day: setup ## After the demo: the promoted policy makes a day of traffic, 
 test: lint ## All checks and all tests, the slow ones too
 	$(BIN)/dagster definitions validate -w workspace.yaml
 	$(BIN)/dg check defs
-	$(BIN)/pytest --verbose --numprocesses auto --dist loadgroup
+	$(BIN)/pytest --verbose --numprocesses auto
 
 lint: setup ## Style, types, and who may import whom
 	$(BIN)/ruff check

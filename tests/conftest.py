@@ -3,8 +3,10 @@
 import ssl
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -15,13 +17,20 @@ def _certificates_are_read_once() -> Iterator[None]:
         yield
 
 
-SHARED_DAYS = ("telecom", "resumed")
-"""Fixtures that play whole days once."""
+ON_SHARED_DAYS = tuple(
+    f"tests/orchestration/test_{name}.py"
+    for name in ("documents", "gates", "network", "pipeline", "resume", "ui")
+)
+"""Files whose tests share whole days that are played once a process."""
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests that share days played once run in one process, where those are played once."""
-    for shared in SHARED_DAYS:
-        if shared in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(shared))
-            return
+class _Scheduler(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out test by test, but all that share played days to one process, and those first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "the shared days" if nodeid.startswith(ON_SHARED_DAYS) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduler:
+    """Schedule by `_Scheduler`, whatever `--dist` says."""
+    return _Scheduler(config, log)
