@@ -88,6 +88,7 @@ class Slot:
         self.first_word = named[0] if named else ""
         self.kind, self.format = schema.get("type"), schema.get("format")
         self.enum = frozenset(map(spoken, schema.get("enum") or ()))
+        self.items = (schema.get("items") or {}).get("type")
 
     def hear(self, text: str) -> Any:
         """The last value said in `text`, as the schema types it; None when none was said.
@@ -139,7 +140,10 @@ def _value_at(text: str, start: int, slot: Slot) -> Any:
             return None
         return value if not slot.enum or spoken(value) in slot.enum else None
     if slot.kind in ("array", "object"):
-        return listed.heard(text, start, slot.parameter, one=slot.kind == "object")
+        value = listed.heard(text, start, slot.parameter, one=slot.kind == "object")
+        # "The flights are changed" names no flight.
+        wrong = slot.items == "object" and not all(isinstance(item, dict) for item in value or ())
+        return None if wrong else value
     word = listed.plain_at(text, start)
     if word is None:
         return None

@@ -39,8 +39,8 @@ from while_pipeline.simulate.user_world import WorldFactory
 SERVED_SHARD = 1_000
 """Rollouts per shard of an agent that may take seconds a turn: minutes between two lines of progress."""
 
-POOL_FROM = 10_000
-"""Rollouts from which processes pay: each takes a second to start, in which one plays thousands."""
+POOL_FROM = 30_000
+"""Rollouts from which processes pay: at 10,000, starting two took longer than they saved (`benchmarks`)."""
 
 AHEAD = 2
 """Shards handed out per process, so that none waits for its next one."""
