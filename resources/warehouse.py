@@ -183,16 +183,6 @@ class Warehouse(DuckDBResource):
         with self.connect():
             return tuple(self.read(model, day) for model in models)
 
-    def read_last(self, model: type[Table], *, before: str) -> pl.DataFrame:
-        """Read the last day that has rows, of those strictly `before` one."""
-        with self.connect() as connection:
-            if not _stored_columns(connection, model):
-                return self.read(model, before=before)
-            last = connection.execute(
-                f"SELECT max(day) FROM {table_name(model)} WHERE day < ?", [before]
-            ).fetchone()
-            return self.read(model, None if last is None else last[0], before=before)
-
     def query(self, sql: str, params: Sequence[Any] = ()) -> pl.DataFrame:
         """Answer one SELECT, with `?` placeholders for `params`."""
         with self.connect() as connection:

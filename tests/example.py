@@ -20,6 +20,7 @@ from while_pipeline.simulate.axes import NONE, grid_of, situation
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.plan import plan
 from while_pipeline.simulate.rollout import Rollout
+from while_pipeline.simulate.rows import Row, rollout_rows
 from while_pipeline.simulate.scenario import Scenario, ScenarioWriter
 from while_pipeline.transcript import Transcript
 
@@ -101,3 +102,9 @@ def gave_up_early(rollout: Rollout) -> bool:
     """Whether a fault that may clear was reported after one retry: no defect, and yet it may have cleared."""
     reports = (d for d in rollout.decisions if d.head == "fault" and d.choice == "report")
     return any("retryable" in d.features and "spent" not in d.features for d in reports)
+
+
+def rollout_row(rollout: Rollout) -> Row:
+    """A rollout of the example as its row of `simulate.rollouts`."""
+    ((row, _),) = rollout_rows([rollout], BY_NAME, DOCUMENT)
+    return row

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from tests.example import DAY, DOCUMENT, TOOLS, played, transcript
+from tests.example import DAY, DOCUMENT, TOOLS, played, rollout_row
 from while_pipeline.grade.grader import grade
 from while_pipeline.grade.hack_scan import hack_scan
 from while_pipeline.grade.judge import RulesJudge
@@ -16,7 +16,6 @@ from while_pipeline.grade.rows import (
     hack_rows,
     scanned,
 )
-from while_pipeline.simulate.rows import rollout_row
 from while_pipeline.tables import grade as tables
 from while_pipeline.tables import simulate
 from while_pipeline.tables.base import frame
@@ -29,7 +28,7 @@ GRADES = frame(tables.Grades, DAY, [grade_row(one, JUDGE) for one in GRADED])
 ROLLOUTS = frame(
     simulate.Rollouts,
     DAY,
-    [rollout_row(one.rollout, transcript(one.rollout)) for one in GRADED],
+    [rollout_row(one.rollout) for one in GRADED],
 )
 
 

@@ -7,7 +7,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from tests.example import BASE, DAY, WRITER, planned, rollouts, transcript
+from tests.example import BASE, DAY, WRITER, planned, rollout_row, rollouts
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.protocol import AgentError, Reply
 from while_pipeline.messages import steps
@@ -15,7 +15,6 @@ from while_pipeline.records import Message, ToolCall, Usage
 from while_pipeline.simulate.axes import AXES
 from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.rows import (
-    rollout_row,
     rollouts_from,
     scenario_from_row,
     scenario_row,
@@ -41,7 +40,7 @@ def _stored() -> pl.DataFrame:
 
 
 def _row(rollout: Rollout) -> dict[str, Any]:
-    return rollout_row(rollout, transcript(rollout))
+    return rollout_row(rollout)
 
 
 class Says:

@@ -2,11 +2,11 @@ import json
 
 import polars as pl
 
-from tests.example import BASE, DAY, DOCUMENT, TOOLS, played, scenarios, transcript
+from tests.example import BASE, DAY, DOCUMENT, TOOLS, played, rollout_row, scenarios
 from while_pipeline.grade.grader import grade
 from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.grade.rows import grade_row
-from while_pipeline.simulate.rows import rollout_row, scenario_row
+from while_pipeline.simulate.rows import scenario_row
 from while_pipeline.tables import grade as grade_tables
 from while_pipeline.tables import prove, simulate, train
 from while_pipeline.tables.base import frame
@@ -25,7 +25,7 @@ from while_pipeline.train.rows import (
 SCENARIOS = scenarios(20)
 PLAYED = played(20, samples=4)
 GRADED = grade(PLAYED, TOOLS, DOCUMENT, RulesJudge())
-ROLLOUTS = frame(simulate.Rollouts, DAY, [rollout_row(r, transcript(r)) for r in PLAYED])
+ROLLOUTS = frame(simulate.Rollouts, DAY, [rollout_row(r) for r in PLAYED])
 GRADES = frame(grade_tables.Grades, DAY, [grade_row(one, RulesJudge()) for one in GRADED])
 
 

@@ -92,11 +92,6 @@ def rollout_rows(
         )
 
 
-def rollout_row(rollout: Rollout, transcript: Transcript) -> Row:
-    """Columns of `simulate.rollouts`."""
-    return _sample_columns(rollout) | _conversation_columns(rollout.played, transcript)
-
-
 def _sample_columns(rollout: Rollout) -> Row:
     """Columns of `simulate.rollouts` that are a sample's own."""
     return {
