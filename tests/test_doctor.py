@@ -140,3 +140,12 @@ def test_a_day_has_traffic_when_its_folder_has_a_traffic_file(tmp_path: Path) ->
         (tmp_path / name).touch()
     assert days_with_traffic(tmp_path) == ["2026-03-02", "2026-03-03"]
     assert days_with_traffic(tmp_path / "absent") == []
+
+
+def test_a_world_of_the_users_own_is_made_once(project: Path, data: Path) -> None:
+    settings = project / "while.yaml"
+    settings.write_text(settings.read_text() + "\nworld: nowhere:World\n")
+    found = findings(project, data)["world"]
+    assert found.state == "FAIL"
+    assert "nowhere" in found.mend
+    assert "world" not in findings(Path(EXAMPLE), data)

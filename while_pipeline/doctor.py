@@ -15,6 +15,8 @@ import duckdb
 
 from while_pipeline.errors import ProjectError
 from while_pipeline.project import DATABASE, REPOSITORY, Project, load_project
+from while_pipeline.simulate.user_world import WorldLost, Worlds
+from while_pipeline.simulate.world import WorldStart
 from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
 from while_pipeline.watch.signature import Seen, scan
 
@@ -104,10 +106,22 @@ def _project(root: Path, environment: Mapping[str, str]) -> Iterator[Finding]:
     yield _policy_document(project)
     yield Finding("ok", "tools", f"{len(project.tools)} in {project.settings.agent.tools}")
     yield _traffic(project)
+    if project.settings.world.plays != "mock":
+        yield _world(project)
     agent, judge = project.settings.agent, project.settings.judge
     for who, player in (("agent", agent), ("judge", judge)):
         if player.plays == "endpoint" and player.endpoint is not None:
             yield _key(f"{who}'s key", player.endpoint.api_key_env, environment)
+
+
+def _world(project: Project) -> Finding:
+    """The user's own world: it is made once."""
+    plays = project.settings.world.plays
+    try:
+        Worlds(project.tools, plays, project.root)(WorldStart(records={}))
+    except (ProjectError, WorldLost) as error:
+        return Finding("FAIL", "world", plays, error.mend if isinstance(error, ProjectError) else str(error))
+    return Finding("ok", "world", plays)
 
 
 def _policy_document(project: Project) -> Finding:
