@@ -98,12 +98,6 @@ def transcript(rollout: Rollout) -> Transcript:
     return transcript_of(rollout, BY_NAME, DOCUMENT)
 
 
-def gave_up_early(rollout: Rollout) -> bool:
-    """Whether a fault that may clear was reported after one retry: no defect, and yet it may have cleared."""
-    reports = (d for d in rollout.decisions if d.head == "fault" and d.choice == "report")
-    return any("retryable" in d.features and "spent" not in d.features for d in reports)
-
-
 def rollout_row(rollout: Rollout) -> Row:
     """A rollout of the example as its row of `simulate.rollouts`."""
     ((row, _),) = rollout_rows([rollout], BY_NAME, DOCUMENT)

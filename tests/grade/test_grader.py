@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.example import DOCUMENT, TOOLS, gave_up_early, played, transcript
+from tests.example import DOCUMENT, TOOLS, played, transcript
 from while_pipeline.constants import STYLE_ONLY_REWARD
 from while_pipeline.grade.conduct import findings
 from while_pipeline.grade.grader import Graded, grade
@@ -81,7 +81,7 @@ def test_no_planted_defect_is_ever_graded_whole() -> None:
 
 
 def test_most_rollouts_without_a_defect_are_graded_whole() -> None:
-    sound = [one for one in GRADED if not one.rollout.seeded and not gave_up_early(one.rollout)]
+    sound = [one for one in GRADED if not one.rollout.seeded]
     assert sum(one.passed is True for one in sound) / len(sound) > 0.9
 
 

@@ -53,12 +53,19 @@ def not_found(noun: str | None, parameter: str, value: str) -> Fields:
     )
 
 
-def refusal(tool: Tool, arguments: Mapping[str, Any]) -> Fields | None:
+def no_such_tool(name: str) -> Fields:
+    """The answer to a call of a tool that does not exist."""
+    return refused("unknown_tool", f"There is no tool named {name}.")
+
+
+def refusal(tool: Tool, arguments: Mapping[str, Any] | None) -> Fields | None:
     """Why arguments are not taken, naming the parameter; None when they are.
 
-    Refused is what the schema does not accept, a value that only repeats it (`order_id`, `string`), and a
-    required list of entries without one, unless its description speaks of none.
+    Refused is what is no object (None), what the schema does not accept, a value that only repeats it
+    (`order_id`, `string`), and a required list of entries without one, unless its description speaks of none.
     """
+    if arguments is None:
+        return refused("invalid_argument", "The arguments are not a JSON object.")
     problem = tool.validator.problem(arguments)
     if problem is not None:
         path, message = problem

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from while_pipeline.errors import ProjectError
 from while_pipeline.ids import canonical_json, seed_of
 from while_pipeline.messages import decode_json
-from while_pipeline.simulate.answers import Fields, faulty, refusal, refused
+from while_pipeline.simulate.answers import Fields, faulty, no_such_tool, refusal
 from while_pipeline.simulate.recorded import Recorded
 from while_pipeline.simulate.world import World, WorldStart
 from while_pipeline.tools import Tool
@@ -79,11 +79,9 @@ class UserWorld:
         """
         tool = self._by_name.get(name)
         if tool is None:
-            return canonical_json(refused("unknown_tool", f"There is no tool named {name}."))
-        if arguments is None:
-            return canonical_json(refused("invalid_argument", "The arguments are not a JSON object."))
+            return canonical_json(no_such_tool(name))
         problem = refusal(tool, arguments)
-        if problem is not None:
+        if arguments is None or problem is not None:
             return canonical_json(problem)
         fault = self._faults.get(name)
         attempt = self._attempts[name] = self._attempts.get(name, 0) + 1

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from while_pipeline.ids import canonical_json, content_id, seed_of
 from while_pipeline.records import Record
-from while_pipeline.simulate.answers import Fields, faulty, not_found, refusal, refused, same
+from while_pipeline.simulate.answers import Fields, faulty, no_such_tool, not_found, refusal, refused, same
 from while_pipeline.simulate.arithmetic import expression_of, value_of
 from while_pipeline.simulate.changes import DELETES, changes, compared, said
 from while_pipeline.simulate.details import Details, details_of
@@ -122,11 +122,9 @@ class World:
         """Answer one tool call as JSON text (or, under a `malformed` fault, as broken text)."""
         tool = self._tools.get(name)
         if tool is None:
-            return canonical_json(refused("unknown_tool", f"There is no tool named {name}."))
-        if arguments is None:
-            return canonical_json(refused("invalid_argument", "The arguments are not a JSON object."))
+            return canonical_json(no_such_tool(name))
         problem = refusal(tool, arguments)
-        if problem is not None:
+        if arguments is None or problem is not None:
             return canonical_json(problem)
         fault = self._faults.get(name)
         if fault is not None:
