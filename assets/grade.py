@@ -8,25 +8,32 @@ from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
+from while_pipeline.constants import RULE_CONTROLS, TRUST_CONTROLS
 from while_pipeline.grade.conduct import findings
-from while_pipeline.grade.controls import control_labels
+from while_pipeline.grade.controls import play_controls
+from while_pipeline.grade.examination import examine
+from while_pipeline.grade.gold import Gold
 from while_pipeline.grade.grader import grade as grade_rollouts
 from while_pipeline.grade.grader import transcript_of
+from while_pipeline.grade.hack_features import ENDORSED, SAMPLE, SCANNED, measured
+from while_pipeline.grade.hack_regime import refusal
+from while_pipeline.grade.hack_rows import hack_figures, hack_rows
 from while_pipeline.grade.hack_scan import hack_scan as scan
+from while_pipeline.grade.judge import Judge
+from while_pipeline.grade.people import HumanGold, human_gold
 from while_pipeline.grade.rows import (
-    ENDORSED,
-    FEATURES,
     conduct_rows,
     evenly_sampled,
     findings_by_rollout,
+    grade_figures,
     grade_row,
-    hack_rows,
-    scanned,
 )
-from while_pipeline.grade.trust import defect_recall
-from while_pipeline.grade.trust import judge_trust as trust
+from while_pipeline.grade.rule_quality import quality_rows
+from while_pipeline.grade.rule_quality import rule_quality as measure_rules
+from while_pipeline.grade.trust import Gate, judge_gate
 from while_pipeline.ids import seed_of
 from while_pipeline.prove.pass_at import pass_table
+from while_pipeline.prove.variance import variance_components
 from while_pipeline.simulate.rows import rollouts_from, scenarios_from
 from while_pipeline.tables import grade, simulate
 from while_pipeline.tables.base import frame
@@ -58,50 +65,94 @@ def grades(
         warehouse,
         {grade.Grades: made},
         {
-            "passed": made["passed"].mean() or 0.0,
-            "no_verdict": made["verdict"].null_count(),
+            **grade_figures(made, rollouts),
             "judge": judge.identity,
+            **({"rubric": dg.MetadataValue.md(loaded.rubric.text)} if judge.rubric else {}),
         },
     )
 
 
-@table_assets(grade.JudgeTrust, grade.RuleQuality, deps=[grade.Grades, simulate.Scenarios])
+@table_assets(
+    grade.JudgeTrust,
+    grade.JudgeProbes,
+    grade.DefectRecall,
+    deps=[grade.Grades, simulate.Scenarios, simulate.Rollouts],
+)
 def judge_trust(
     context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models
 ) -> Stored:
-    """The planted-defect policy plays the same scenarios: its planted defects are the gold labels."""
+    """The planted-defect policy plays the same scenarios: its planted defects are the gold labels.
+
+    People's labels (`judge.gold`) are a second source. Probes edit what the judge refused, and ask again.
+    """
     day, loaded = context.partition_key, project.load()
-    judge = models.judge(loaded)
+    judge, tools, document = models.judge(loaded), loaded.tools, loaded.policy_document
     with warehouse.connect():
         held = scenarios_from(warehouse.read(simulate.Scenarios, day))
         worlds = worlds_of(loaded, warehouse, day)
+        human = labelled_by_people(warehouse, loaded.gold, day, judge) if loaded.gold else None
     seed = seed_of(loaded.settings.seed, "controls", day)
-    labels = control_labels(held, loaded.tools, loaded.policy_document, judge, seed=seed, worlds=worlds)
-    rows = [{"judge": judge.identity, **row._asdict()} for row in trust(labels, source="seeded")]
-    recalls = [row._asdict() for row in defect_recall(labels)]
+    controls = play_controls(held, tools, document, count=TRUST_CONTROLS, seed=seed, worlds=worlds)
+    required = loaded.settings.judge.require_human
+    found = examine(judge, controls, tools, document, human=human, require_human=required)
     yield from store(
         day,
         warehouse,
         {
-            grade.JudgeTrust: frame(grade.JudgeTrust, day, rows),
-            grade.RuleQuality: frame(grade.RuleQuality, day, recalls),
+            grade.JudgeTrust: frame(grade.JudgeTrust, day, found.trust),
+            grade.JudgeProbes: frame(grade.JudgeProbes, day, [row._asdict() for row in found.probes]),
+            grade.DefectRecall: frame(grade.DefectRecall, day, [row._asdict() for row in found.recalls]),
         },
-        {"verdict": rows[0]["reason"]},
+        {"verdict": found.gate.reason},
     )
+
+
+def labelled_by_people(warehouse: Warehouse, gold: Gold, day: str, judge: Judge) -> HumanGold:
+    """What people say of the rollouts up to a day that this judge graded; only those they name are read."""
+    graded = warehouse.query(
+        """SELECT g.rollout_id, g.scenario_id, r.sample, g.task_id, g.judge, g.verdict, r.n_words AS length
+        FROM grade.grades AS g JOIN simulate.rollouts AS r USING (day, rollout_id)
+        WHERE g.day <= ? AND (g.rollout_id IN (SELECT unnest(?::VARCHAR[]))
+            OR g.scenario_id IN (SELECT unnest(?::VARCHAR[])))
+        ORDER BY g.day, g.rollout_id""",
+        [day, gold.rollout_ids, gold.scenario_ids],
+    )
+    return human_gold(gold, graded, judge.identity)
+
+
+@table_assets(grade.RuleQuality, deps=[simulate.Scenarios])
+def rule_quality(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
+    """The planted-defect policy plays the day's scenarios; no judge is asked."""
+    day, loaded = context.partition_key, project.load()
+    tools, document = loaded.tools, loaded.policy_document
+    with warehouse.connect():
+        held = scenarios_from(warehouse.read(simulate.Scenarios, day))
+        worlds = worlds_of(loaded, warehouse, day)
+    seed = seed_of(loaded.settings.seed, "rule controls", day)
+    controls = play_controls(held, tools, document, count=RULE_CONTROLS, seed=seed, worlds=worlds)
+    scores = measure_rules(controls.labelled, tools, document)
+    made = frame(grade.RuleQuality, day, quality_rows(scores))
+    figures = {"false_alarms": made["n_false"].sum(), "lowest_recall": made["recall"].min()}
+    yield from store(day, warehouse, {grade.RuleQuality: made}, figures)
 
 
 @table_assets(grade.HackScan, deps=[grade.Grades, simulate.Rollouts])
 def hack_scan(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
-    """Whether the reward follows something it should not, within tasks, beyond what the rubric endorses."""
+    """Whether the reward follows something it should not, within tasks, beyond what the rubric endorses.
+
+    A large day is sampled: whole tasks, in the order of a hash, until there are enough rollouts to tell.
+    """
     day = context.partition_key
+    rollouts = measured(warehouse.query(SAMPLE, [day, SCANNED]))
     found = scan(
-        scanned(*warehouse.read_day(day, grade.Grades, simulate.Rollouts)),
-        FEATURES,
+        rollouts.frame,
+        [feature.name for feature in rollouts.features],
         ENDORSED,
         seed=seed_of(project.load().settings.seed, "hack scan", day),
     )
-    made = frame(grade.HackScan, day, hack_rows(found))
-    yield from store(day, warehouse, {grade.HackScan: made}, {"conclusion": found.reason})
+    made = frame(grade.HackScan, day, hack_rows(found, rollouts))
+    figures = {"conclusion": found.reason, **hack_figures(made)}
+    yield from store(day, warehouse, {grade.HackScan: made}, figures)
 
 
 @table_assets(grade.PassAt, deps=[grade.Grades, simulate.Rollouts])
@@ -113,7 +164,21 @@ def pass_at(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     rates = pass_table(graded.select("task_id", "category", "passed"), range(1, min(samples, default=1) + 1))
     made = frame(grade.PassAt, day, rates.iter_rows(named=True))
     overall = made.filter(pl.col("scope") == "overall", pl.col("metric") == "pass@", pl.col("k") == 1)
-    yield from store(day, warehouse, {grade.PassAt: made}, {"pass_at_1": overall["value"].sum()})
+    parts = variance_components(graded["passed"], graded["task_id"])
+    figures = {"pass_at_1": overall["value"].sum(), "variance": parts.sentence if parts else "No verdict."}
+    yield from store(day, warehouse, {grade.PassAt: made}, figures)
+
+
+def gate_of_judge(warehouse: Warehouse, day: str) -> Gate:
+    """Whether the rewards of a day may be trained on, by what is stored."""
+    with warehouse.connect():
+        rows = warehouse.read(grade.JudgeTrust, day)
+        if rows.is_empty():
+            return Gate(False, f"grade.judge_trust has no row for {day}; materialise it first")
+        judges = warehouse.query(
+            "SELECT DISTINCT judge FROM grade.grades WHERE day = ? ORDER BY judge", [day]
+        )
+    return judge_gate(rows.iter_rows(named=True), judges["judge"])
 
 
 @dg.asset_check(
@@ -121,19 +186,19 @@ def pass_at(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     partitions_def=PARTITIONS,
     blocking=True,
     description=(
-        "The judge agrees with the planted defects: lower 95 % Wilson bound at least .80, kappa at least "
-        ".60, at most 10 % skipped, no preference for length. Below that its rewards would train noise."
+        "The judge agrees with the planted defects, and with people's labels where there are enough: lower "
+        "95 % Wilson bound at least .80, kappa at least .60, at most 10 % skipped, no preference for length, "
+        "no probe that turns a tenth of its verdicts. Below that its rewards would train noise."
     ),
 )
 def judge_is_trusted(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
-    """Decided on all tasks together."""
-    row = (
-        warehouse.read(grade.JudgeTrust, context.partition_key)
-        .filter(pl.col("half") == "all")
-        .row(0, named=True)
-    )
-    figures = {name: row[name] for name in ("n", "agreement", "low", "kappa", "ac1") if row[name] is not None}
-    return dg.AssetCheckResult(passed=row["trusted"], metadata={"reason": row["reason"], **figures})
+    """Decided on all tasks together, over every source of labels; the figures are of planted defects."""
+    gate = gate_of_judge(warehouse, context.partition_key)
+    rows = warehouse.read(grade.JudgeTrust, context.partition_key)
+    planted = rows.row(by_predicate=(pl.col("source") == "seeded") & (pl.col("half") == "all"), named=True)
+    figures = {name: planted[name] for name in ("n", "n_tasks", "agreement", "low", "kappa", "ac1")}
+    known = {name: value for name, value in figures.items() if value is not None}
+    return dg.AssetCheckResult(passed=gate.open, metadata={"reason": gate.reason, **known})
 
 
 @dg.asset_check(
@@ -148,8 +213,9 @@ def judge_is_trusted(context: dg.AssetCheckExecutionContext, warehouse: Warehous
 def reward_is_not_hacked(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
     """A reward that never varies cannot be measured; then there is no gradient to mislead either."""
     rows = warehouse.read(grade.HackScan, context.partition_key)
-    reason = rows["reason"].first() if rows.height else "nothing was graded"
-    return dg.AssetCheckResult(passed=rows["hacked"].any() is not True, metadata={"reason": str(reason)})
+    refused = refusal(rows)
+    said = {"reason": rows["reason"][0], "advice": rows["advice"][0]} if rows.height else {"reason": refused}
+    return dg.AssetCheckResult(passed=refused is None, metadata={**said, **hack_figures(rows)})
 
 
 CHECKS = [judge_is_trusted, reward_is_not_hacked]

@@ -1,5 +1,8 @@
 """Prove: sealed tasks, both policies' attempts at them, the paired difference, and the decision."""
 
+from pathlib import Path
+from typing import Any
+
 import dagster as dg
 import polars as pl
 
@@ -8,12 +11,16 @@ from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
-from while_pipeline.constants import MIN_CHANGED_TASKS
+from while_pipeline.constants import MIN_CHANGED_TASKS, PLANNED_BASE
 from while_pipeline.ids import seed_of
-from while_pipeline.prove.delta import Verdict, paired_delta, promotable
+from while_pipeline.prove.delta import paired_delta
+from while_pipeline.prove.delta_files import data_uri, write_delta
+from while_pipeline.prove.delta_report import Compared, answer, delta_markdown
 from while_pipeline.prove.held_out import draw_held_out
-from while_pipeline.prove.looks import look_row, times_looked_at
-from while_pipeline.prove.trials import trial_rows
+from while_pipeline.prove.looks import looks_of, times_looked_at
+from while_pipeline.prove.power import plan
+from while_pipeline.prove.trials import about_trials, trial_rows
+from while_pipeline.prove.verdict import Verdict, promotable
 from while_pipeline.simulate.rows import scenario_row, scenarios_from
 from while_pipeline.tables import prove, simulate, train, watch
 from while_pipeline.tables.base import frame
@@ -37,7 +44,8 @@ def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: P
         looked_at=looked_at,
     )
     rows = [{"fresh": looked_at[task.task_id] == 0, **scenario_row(task)} for task in tasks]
-    yield from store(day, warehouse, {prove.HeldOut: frame(prove.HeldOut, day, rows)})
+    shows = plan(len(rows), k=loaded.settings.prove.k, base=PLANNED_BASE).sentence
+    yield from store(day, warehouse, {prove.HeldOut: frame(prove.HeldOut, day, rows)}, {"can_show": shows})
 
 
 @table_assets(prove.Trials, deps=[prove.HeldOut, train.Policies, watch.Agent])
@@ -64,8 +72,9 @@ def trials(
         )
     made = frame(prove.Trials, day, rows)
     rates = {
-        f"pass_at_1_{arm}": made.filter(pl.col("arm") == arm)["passed"].mean() or 0.0
+        f"pass_at_1_{arm}": rate
         for arm in ("before", "after")
+        if (rate := made.filter(pl.col("arm") == arm)["passed"].mean()) is not None
     }
     yield from store(day, warehouse, {prove.Trials: made}, rates)
 
@@ -77,31 +86,38 @@ def delta(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Proj
     with warehouse.connect():
         played = warehouse.read(prove.Trials, day)
         earlier = times_looked_at(warehouse.read(prove.Looks, before=day))
-    looked = []
-    if played.height:
-        versions = dict(played.select("arm", "policy_version").unique(maintain_order=True).iter_rows())
-        tasks = played["task_id"].unique().sort().to_list()
-        looked = [look_row(versions["after"], versions["before"], tasks, earlier, settings.level)]
+    looked = looks_of(played, earlier, settings.level)
+    looks = looked[0]["look"] if looked else 1
     report = paired_delta(
         played,
         level=settings.level,
         min_changed=MIN_CHANGED_TASKS,
         min_effect=settings.min_effect,
-        looks=looked[0]["look"] if looked else 1,
+        looks=looks,
+        guards=settings.must_not_regress,
     )
-    overall = report.row(0, named=True)
-    figures = {
-        n: overall[n] for n in ("before", "after", "difference", "low", "high") if overall[n] is not None
+    made = {
+        prove.Delta: frame(prove.Delta, day, report.iter_rows(named=True)),
+        prove.Looks: frame(prove.Looks, day, looked),
     }
-    yield from store(
-        day,
-        warehouse,
-        {
-            prove.Delta: frame(prove.Delta, day, report.iter_rows(named=True)),
-            prove.Looks: frame(prove.Looks, day, looked),
-        },
-        {"verdict": overall["verdict"], "reason": overall["reason"], **figures},
-    )
+    about = about_trials(played, level=settings.level, min_effect=settings.min_effect, looks=looks)
+    yield from store(day, warehouse, made, _said(day, warehouse, report, about))
+
+
+def _said(day: str, warehouse: Warehouse, report: pl.DataFrame, about: Compared) -> dict[str, Any]:
+    """Write the report beside the day's; its answer, text, picture and figures are the asset's metadata."""
+    title = f"{day}: {about.after} against {about.before}"
+    written = write_delta(Path(warehouse.database).parent / "reports", f"{day}.delta", title, report, about)
+    overall = report.row(0, named=True)
+    figures = ("before", "after", "difference", "low", "high", "noise")
+    return {
+        "answer": answer(report, about),
+        "verdict": overall["verdict"],
+        "reason": overall["reason"],
+        **{name: overall[name] for name in figures if overall[name] is not None},
+        "report": dg.MetadataValue.md(delta_markdown(title, report, about, data_uri(written.picture))),
+        "report_file": dg.MetadataValue.path(written.text),
+    }
 
 
 @table_assets(prove.Promotion, deps=[prove.Delta, prove.Looks, train.Policies])
@@ -140,7 +156,8 @@ def publish_after_failure(context: dg.HookContext) -> None:
 @dg.asset_check(
     asset=key_of(prove.Delta),
     partitions_def=PARTITIONS,
-    description="Neither a category nor the whole got worse. A red mark means the candidate is not promoted.",
+    description="Neither the whole nor a category got worse, and no guarded rule is broken more often. "
+    "A red mark means the candidate is not promoted.",
 )
 def nothing_got_worse(context: dg.AssetCheckExecutionContext, warehouse: Warehouse) -> dg.AssetCheckResult:
     """Too few tasks is not worse, and not better either: it says how many are needed."""

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import dagster as dg
 import polars as pl
 
+from assets.grade import gate_of_judge
 from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
+from while_pipeline.grade.hack_regime import refusal
 from while_pipeline.project import Project
 from while_pipeline.tables import grade, prove, simulate, train, watch
 from while_pipeline.tables.base import Table, frame
@@ -36,21 +38,16 @@ SOURCES = [simulate.Rollouts, grade.Grades, prove.HeldOut]
 
 def require_trust(warehouse: Warehouse, day: str) -> None:
     """Hold the gate a second time: a blocking check only blocks inside its own run."""
-    rows = warehouse.read(grade.JudgeTrust, day).filter(pl.col("half") == "all")
-    if rows.is_empty() or not rows["trusted"][0]:
-        reason = (
-            rows["reason"][0]
-            if rows.height
-            else f"grade.judge_trust has no row for {day}; materialise it first"
-        )
-        raise dg.Failure(f"the judge is not trusted: {reason}", allow_retries=False)
+    gate = gate_of_judge(warehouse, day)
+    if not gate.open:
+        raise dg.Failure(f"the judge is not trusted: {gate.reason}", allow_retries=False)
 
 
 def require_clean_reward(warehouse: Warehouse, day: str) -> None:
     """Hold the hack gate a second time."""
-    rows = warehouse.read(grade.HackScan, day)
-    if rows["hacked"].any():
-        raise dg.Failure(f"the reward is hacked: {rows['reason'][0]}", allow_retries=False)
+    refused = refusal(warehouse.read(grade.HackScan, day))
+    if refused is not None:
+        raise dg.Failure(refused, allow_retries=False)
 
 
 def cutter(warehouse: Warehouse, project: Project, day: str) -> Cutter:
@@ -116,16 +113,16 @@ def why_dropped(context: dg.AssetExecutionContext, warehouse: Warehouse, project
 def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Recomputed from the cuts' own rows, so that a row put there by other means is caught too."""
     day = context.partition_key
-    rollouts, scenarios, held_out, labels, hack = warehouse.read_day(
-        day, simulate.Rollouts, simulate.Scenarios, prove.HeldOut, grade.JudgeTrust, grade.HackScan
+    rollouts, scenarios, held_out, hack = warehouse.read_day(
+        day, simulate.Rollouts, simulate.Scenarios, prove.HeldOut, grade.HackScan
     )
-    trust = labels.filter(pl.col("half") == "all").row(0, named=True)
+    judged = gate_of_judge(warehouse, day)
     gate = Gate(
         split_seed=project.load().settings.seed,
         sealed=sealed_prompts(held_out),
         facts=facts_by_rollout(rollouts, scenarios),
-        trusted=trust["trusted"],
-        trust_reason=trust["reason"],
+        trusted=judged.open,
+        trust_reason=judged.reason,
         hacked=hack["hacked"].any(),
         hack_reason=str(hack["reason"].first()),
     )

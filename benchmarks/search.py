@@ -53,7 +53,8 @@ def sound_weights() -> Weights:
         for head, options in HEADS.items()
     }
     retry = {"retryable": 2 * sure, "spent": -4 * sure}
-    return Weights(weights={**heads, "fault": {"retry": retry, "report": {BIAS: sure}, "hide": {}}})
+    fault = {"retry": retry, "report": {BIAS: sure}, "hide": {}, "claim": {}}
+    return Weights(weights={**heads, "fault": fault})
 
 
 class Planted:

@@ -11,7 +11,8 @@ from while_pipeline.agents.endpoint import EndpointPlayer
 from while_pipeline.agents.policy import Weights
 from while_pipeline.agents.protocol import Agent, AsyncAgent
 from while_pipeline.agents.responses import FILE_NAME
-from while_pipeline.grade.judge import DEFAULT_RUBRIC, Judge, ModelJudge, RulesJudge
+from while_pipeline.grade.endpoint_judge import ModelJudge
+from while_pipeline.grade.judge import Judge, RulesJudge
 from while_pipeline.project import Project
 
 
@@ -35,8 +36,6 @@ class Models(dg.ConfigurableResource[Any]):
         """The judge."""
         settings = project.settings.judge
         if settings.plays == "endpoint" and settings.endpoint is not None:
-            rubric = (
-                (project.root / settings.rubric).read_text("utf-8") if settings.rubric else DEFAULT_RUBRIC
-            )
-            return ModelJudge(settings.endpoint, rubric, Path(self.data) / FILE_NAME)
+            responses = Path(self.data) / FILE_NAME
+            return ModelJudge(settings.endpoint, project.rubric, responses, settings.mode)
         return RulesJudge()

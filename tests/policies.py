@@ -17,5 +17,6 @@ def always(**choices: str) -> Weights:
             "retry": {"retryable": 2 * SURE, "spent": -4 * SURE},
             "report": {BIAS: SURE},
             "hide": {},
+            "claim": {},
         }
     return Weights(weights=weights)

@@ -21,8 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.example import SHARED
-from while_pipeline.cli import Progress, day_range, main
+from while_pipeline.cli import day_range, main
 from while_pipeline.doctor import RUN_LOCK
+from while_pipeline.progress import Progress
 from while_pipeline.project import REPOSITORY
 from while_pipeline.runs import run_lock
 
@@ -89,7 +90,7 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
     assert not {"dagster", "polars", "duckdb", "numpy", "pydantic", "rich"} & loaded
 
 
-@pytest.mark.parametrize("command", ["run", "report", "measure", "sql", "ui", "doctor"])
+@pytest.mark.parametrize("command", ["run", "report", "measure", "compare", "sql", "ui", "doctor"])
 def test_every_command_explains_itself(command: str) -> None:
     assert called(command, "--help").exit_code == 0
 
@@ -164,7 +165,7 @@ def test_measure_prints_a_line_per_metric() -> None:
     result = called("measure", str(AIRLINE))
     assert result.exit_code == 0
     for metric, value in (("pass@4", "0.720"), ("pass^1", "0.420"), ("pass^4", "0.200")):
-        assert f"{metric}    {value}" in result.stdout
+        assert f"{metric}       {value}" in result.stdout
 
 
 def test_measure_of_nothing_readable_names_the_record_and_exits_2(tmp_path: Path) -> None:
@@ -174,6 +175,57 @@ def test_measure_of_nothing_readable_names_the_record_and_exits_2(tmp_path: Path
     assert result.exit_code == 2
     assert "a.json:1: no reader knows" in result.stdout
     assert "Nothing to measure" in result.stderr
+
+
+# -- compare ------------------------------------------------------------------------------------------------
+
+
+def graded(path: Path, passes: int, *, tasks: int = 20, findings: list[str] | None = None) -> str:
+    """A file of tasks with four attempts each, the first `passes` of which pass."""
+    rows = [
+        {"task_id": f"t{task}", "sample": n, "passed": n < passes, "findings": findings or []}
+        for task in range(tasks)
+        for n in range(4)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("after", "code", "said"), [(3, 0, "is better"), (2, 0, "No difference"), (1, 1, "is worse")]
+)
+def test_compare_answers_first_and_by_its_exit_code(tmp_path: Path, after: int, code: int, said: str) -> None:
+    result = called("compare", graded(tmp_path / "a.jsonl", 2), graded(tmp_path / "b.jsonl", after))
+    assert result.exit_code == code
+    title, _, answer = result.stdout.splitlines()[:3]
+    assert title == "# b.jsonl against a.jsonl"
+    assert said in answer
+
+
+def test_compare_of_what_cannot_be_compared_exits_2_with_its_cause(tmp_path: Path) -> None:
+    result = called("compare", graded(tmp_path / "a.jsonl", 2), graded(tmp_path / "b.jsonl", 2, tasks=21))
+    assert result.exit_code == 2
+    assert "cannot be compared: other tasks: 0 only before, 1 only after" in result.stdout
+
+
+def test_compare_of_a_file_that_cannot_be_used_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text("{broken")
+    result = called("compare", graded(tmp_path / "a.jsonl", 2), str(tmp_path / "b.jsonl"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "b.jsonl holds no attempt at a task. 1 x no JSON" in result.stderr
+
+
+def test_compare_holds_guards_takes_options_and_writes_the_report_with_its_picture(tmp_path: Path) -> None:
+    a, again = graded(tmp_path / "a.jsonl", 2), graded(tmp_path / "again.jsonl", 2)
+    b = graded(tmp_path / "b.jsonl", 4, findings=["leak"])
+    options = ("--guard", "leak", "--rerun", again, "--level", "0.9", "--min-effect", "0.1")
+    result = called("compare", a, b, *options, "--out", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "Not to be promoted: `leak` got more frequent" in result.stdout
+    assert "90% of such comparisons" in result.stdout
+    assert "2 whole runs of a.jsonl" in result.stdout
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["compare.md", "compare.png"]
+    assert str(tmp_path / "out" / "compare.md") in result.stderr
 
 
 # -- sql ----------------------------------------------------------------------------------------------------

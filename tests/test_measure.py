@@ -28,9 +28,11 @@ def test_published_tau_bench_results_give_the_published_pass_hat_k() -> None:
     found = measure([AIRLINE])
     assert found.n_conversations == 200
     values = [f"{value:.3f}" for value in found.rates["value"]]
-    assert values == ["0.420", "0.567", "0.660", "0.720", "0.420", "0.273", "0.220", "0.200"]
-    assert found.rates["n_tasks"].to_list() == [50] * 8
-    assert "pass^4    0.200" in to_text(found)
+    assert values[:8] == ["0.420", "0.567", "0.660", "0.720", "0.420", "0.273", "0.220", "0.200"]
+    assert values[8:] == ["0.147", "0.240", "0.300"]
+    assert found.rates["n_tasks"].to_list() == [50] * 11
+    assert "pass^4       0.200" in to_text(found)
+    assert "headroom 4   0.300" in to_text(found)
 
 
 def test_each_task_weighs_the_same(tmp_path: Path) -> None:
@@ -40,7 +42,9 @@ def test_each_task_weighs_the_same(tmp_path: Path) -> None:
 
 def test_k_goes_as_far_as_half_of_the_tasks(tmp_path: Path) -> None:
     made = [("a", 1.0)] * 5 + [("b", 0.0)] * 2 + [("c", 0.0)]
-    assert rates(attempts(tmp_path / "a.jsonl", *made)).keys() == {"pass@1", "pass@2", "pass^1", "pass^2"}
+    assert rates(attempts(tmp_path / "a.jsonl", *made)).keys() == {
+        "pass@1", "pass@2", "pass^1", "pass^2", "headroom2"
+    }  # fmt: skip
 
 
 def test_a_reward_that_rounding_left_below_one_is_a_pass_and_any_less_is_none(tmp_path: Path) -> None:

@@ -25,6 +25,28 @@ def test_a_project_is_its_settings_its_policy_document_and_its_tools(root: Path)
     assert project.traffic_folder == root / "chats"
 
 
+def test_the_rubric_is_the_built_in_one_unless_the_project_has_its_own(root: Path) -> None:
+    assert len(load_project(root).rubric.hard) == 7
+    (root / "while.yaml").write_text("name: shop\njudge: {rubric: rubric.md}\n")
+    (root / "rubric.md").write_text("# Hard criteria\n- Nobody is insulted.\n")
+    assert load_project(root).rubric.hard == ("Nobody is insulted.",)
+    (root / "rubric.md").unlink()
+    with pytest.raises(ProjectError, match=r"while\.yaml: judge\.rubric = 'rubric\.md': .* does not exist"):
+        load_project(root)
+
+
+def test_labels_that_people_gave_are_read_with_the_project_and_a_wrong_one_stops_it(root: Path) -> None:
+    assert load_project(root).gold is None
+    (root / "while.yaml").write_text("name: shop\njudge: {gold: gold.csv}\n")
+    (root / "gold.csv").write_text("rollout_id,label\nr1,pass\n")
+    gold = load_project(root).gold
+    assert gold is not None
+    assert gold.rollout_ids == ["r1"]
+    (root / "gold.csv").write_text("rollout_id,label\nr1,perhaps\n")
+    with pytest.raises(ProjectError, match=r"gold\.csv: line 2, label = 'perhaps': write one of pass"):
+        load_project(root)
+
+
 def test_the_shipped_example_loads() -> None:
     project = load_project(REPOSITORY / "examples" / "telecom")
     assert (project.settings.name, len(project.tools)) == ("telecom", 12)

@@ -105,7 +105,16 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Report:
         ),
         (
             grade.HackScan,
-            made(grade.HackScan, {"feature": "words", "residual": -0.4, "reason": "it pays for length"}),
+            made(
+                grade.HackScan,
+                {
+                    "feature": "words",
+                    "kind": "size",
+                    "residual": -0.4,
+                    "regime": "hacked",
+                    "reason": "it pays for length",
+                },
+            ),
         ),
         (
             train.WhyDropped,
@@ -123,8 +132,25 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Report:
             prove.Delta,
             made(
                 prove.Delta,
-                {"scope": "refund", "difference": -0.1, "low": -0.2, "high": None, "verdict": "too_few"},
-                {"scope": "overall", "difference": 0.25, "low": 0.1, "high": 0.4, "verdict": "better"},
+                {"kind": "guard", "scope": "leak", "difference": 0.0, "verdict": "no_difference"},
+                {
+                    "kind": "category",
+                    "scope": "refund",
+                    "difference": -0.1,
+                    "low": -0.2,
+                    "high": None,
+                    "verdict": "too_few",
+                },
+                {
+                    "kind": "overall",
+                    "scope": "overall",
+                    "before": 0.5,
+                    "after": 0.75,
+                    "difference": 0.25,
+                    "low": 0.1,
+                    "high": 0.4,
+                    "verdict": "better",
+                },
             ),
         ),
         (prove.Promotion, made(prove.Promotion, {"candidate": "p2", "serving": "p1", "promoted": True})),
@@ -167,10 +193,15 @@ def test_the_judge_the_scan_and_the_proof_say_their_conclusions(full: Report) ->
     assert "8 labels missing" in section(full, "Judge trust").sentences[0]
     assert section(full, "Hack scan").sentences == ["it pays for length"]
     proof = section(full, "Before and after")
-    assert column(proof, "scope") == ["overall", "refund"]
-    assert column(proof, "verdict") == ["better", "too_few"]
-    assert column(proof, "difference") == ["+0.250", "-0.100"]
-    assert column(proof, "interval") == ["[+0.100, +0.400]", ""]
+    assert proof.sentences == [
+        "The candidate is better: it passes 75 of 100 attempts where the serving policy passed 50, "
+        "a gain of 25 points (between 10 and 40 points)."
+    ]
+    assert column(proof, "scope") == ["overall", "refund", "no leak"]
+    assert column(proof, "verdict") == ["better", "too few tasks", "no difference"]
+    assert column(proof, "difference") == ["+0.250", "-0.100", "+0.000"]
+    assert column(proof, "interval")[:2] == ["[+0.100, +0.400]", ""]
+    assert column(section(full, "Where things are"), "path")[-1].endswith("reports/2026-03-02.delta.md")
 
 
 def test_promotions_of_earlier_days_are_told_and_of_later_days_are_not(

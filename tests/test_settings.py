@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from while_pipeline.errors import ProjectError
+from while_pipeline.grade.conduct import RULES
 from while_pipeline.settings import Settings, Spread, load_settings
 
 
@@ -47,7 +48,20 @@ def test_a_world_of_ones_own_is_named_in_one_line_or_with_its_dials(tmp_path: Pa
             ["plays"],
             "needs judge.endpoint with base_url and model",
         ),
+        ("name: a\njudge: {mode: pairs}", "judge.mode", "pairs", "'each' or 'group'"),
         ("name: a\ntraffic: {timezone: Mars/Olympus}", "traffic.timezone", "Mars/Olympus", "such as UTC"),
+        (
+            "name: a\nprove: {must_not_regress: [politeness]}",
+            "prove.must_not_regress",
+            ["politeness"],
+            "politeness is no conduct rule; the rules are action_without_call, apology,",
+        ),
+        (
+            "name: a\nprove: {must_not_regress: [leak, leak]}",
+            "prove.must_not_regress",
+            ["leak", "leak"],
+            "a rule is named twice",
+        ),
         ("name: a\nbudget: {k: 0}", "budget.k", 0, "greater than or equal to 1"),
         (
             "name: a\nbudget: {scenarios: 2000000}",
@@ -152,3 +166,11 @@ def test_a_mode_spreads_the_rollouts_and_an_explicit_figure_overrides_it(
 def test_auto_is_no_number_of_processes(tmp_path: Path) -> None:
     assert _load("name: a\nbudget: {processes: auto}", tmp_path).budget.processes is None
     assert _load("name: a\nbudget: {processes: 3}", tmp_path).budget.processes == 3
+
+
+def test_the_guards_are_hard_rules_and_argument_grounding_comes_first(tmp_path: Path) -> None:
+    guards = _load("name: shop\n", tmp_path).prove.must_not_regress
+    assert guards[0] == "ungrounded_argument"
+    severities = {rule.__name__: severity for rule, severity in RULES.items()}
+    assert {severities[guard] for guard in guards} == {"hard"}
+    assert _load("name: shop\nprove: {must_not_regress: []}\n", tmp_path).prove.must_not_regress == ()

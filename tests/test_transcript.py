@@ -3,7 +3,7 @@ import pytest
 from while_pipeline.policy_document import read_policy_document
 from while_pipeline.records import Message, ToolCall
 from while_pipeline.tools import parse_tools
-from while_pipeline.transcript import Transcript
+from while_pipeline.transcript import Transcript, asks
 
 TOOLS = {
     tool.name: tool
@@ -82,9 +82,11 @@ def test_a_judge_reads_every_message_and_every_call_with_its_arguments_as_json()
     ]
 
 
-def test_the_last_step_of_a_tool_is_its_last_call() -> None:
-    twice = transcript(user("Hi"), agent(None, "get_bill"), tool("a"), agent(None, "get_bill"), tool("b"))
-    assert twice.last_step("get_bill").result == "b"
+def test_faults_are_the_steps_answered_with_an_error() -> None:
+    answers = ["open", '{"error": "timeout"}', '{"stale": true}', '{"status": "paid"}', "Error: no"]
+    calls = [m for text in answers for m in (agent(None, "get_bill"), tool(text))]
+    faulty = transcript(user("Hi"), *calls, agent(None, "get_bill")).faults
+    assert [(step.position, step.status) for step in faulty] == [(1, "timeout"), (4, "error")]
 
 
 @pytest.mark.parametrize(
@@ -100,3 +102,46 @@ def test_a_customer_is_handed_over_by_a_call_or_by_words_that_do_not_decline(
     last: Message, handed: bool
 ) -> None:
     assert transcript(user("Hi"), last).handed_over is handed
+
+
+def test_an_assistant_turn_without_words_and_calls_is_silent() -> None:
+    said = transcript(user("Hi"), agent(None), agent(" \n"), agent("", "get_bill"), tool("x"), agent("Yes."))
+    assert said.silent == [1, 2]
+
+
+def test_what_was_heard_before_is_found_in_any_case_and_what_the_agent_said_is_not() -> None:
+    assert TALK.was_heard("my bill", 1)
+    assert not TALK.was_heard("my bill", 0)
+    assert not TALK.was_heard("one moment", 7)
+    assert TALK.lowered_before(3) == ["look at my bill", "open"]
+
+
+def test_a_call_is_superseded_by_a_later_turns_call_of_the_tool_not_by_one_beside_it() -> None:
+    both = transcript(user("Hi"), agent(None, "get_bill", "get_bill"), tool("a", "0"), tool("b", "1"))
+    assert [both.superseded(step) for step in both.steps] == [False, False]
+    again = transcript(user("Hi"), agent(None, "get_bill"), tool("a"), agent(None, "get_bill"), tool("b"))
+    assert [again.superseded(step) for step in again.steps] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "untold"),
+    [
+        ("timeout", "It is open.", True),
+        ("timeout", "It timed out.", False),
+        ("not_found", "There is no such bill.", False),
+        ("already_done", "It was already paid.", False),
+        ("timeout", "It was already paid.", True),
+    ],
+)
+def test_a_fault_is_told_in_the_words_of_its_kind(error: str, said: str, untold: bool) -> None:
+    begin = [user("Hi"), agent(None, "get_bill"), tool(f'{{"error": "{error}"}}')]
+    found = transcript(*begin, agent(said), user("And?"), agent("It failed.")).untold_faults
+    assert [texts for _, texts in found] == ([[(3, said)]] if untold else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "asking"),
+    [("Is it open? Yes.", 3, True), ("Is it open? Yes.", 12, False), ("Is it open", 3, False)],
+)
+def test_a_sentence_asks_when_it_ends_with_a_question_mark(text: str, position: int, asking: bool) -> None:
+    assert asks(text, position) is asking

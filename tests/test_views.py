@@ -65,7 +65,7 @@ def test_every_view_is_made_of_stored_tables_and_answers_without_rows(warehouse:
 
 def test_views_of_tables_that_no_run_wrote_yet_are_left_out(tmp_path: Path) -> None:
     warehouse = Warehouse(database=str(tmp_path / "while.duckdb"))
-    warehouse.replace_slice(prove.Delta, DAY, made(prove.Delta))
+    warehouse.replace_slice(prove.Delta, DAY, made(prove.Delta, {"kind": "overall"}))
     assert warehouse.create_views(VIEWS) == ["prove.latest"]
 
 
@@ -104,15 +104,20 @@ def test_gates_count_the_rollouts_of_a_cut_with_what_was_kept_first(warehouse: W
 
 def test_the_latest_proof_is_of_the_last_day_only_and_overall_comes_first(warehouse: Warehouse) -> None:
     for day in (DAY, NEXT_DAY):
-        scopes = [{"scope": scope} for scope in ("billing", "overall")]
+        scopes = [
+            {"scope": scope, "kind": kind}
+            for kind, scope in (("guard", "leak"), ("category", "billing"), ("overall", "overall"))
+        ]
         warehouse.replace_slice(prove.Delta, day, made(prove.Delta, *scopes, day=day))
     found = asked(warehouse, "SELECT day::VARCHAR, scope FROM prove.latest")
-    assert found.rows() == [(NEXT_DAY, "overall"), (NEXT_DAY, "billing")]
+    assert found.rows() == [(NEXT_DAY, "overall"), (NEXT_DAY, "billing"), (NEXT_DAY, "leak")]
 
 
 def test_history_has_a_row_a_day_with_or_without_a_decision(warehouse: Warehouse) -> None:
     for day in (DAY, NEXT_DAY):
-        warehouse.replace_slice(prove.Delta, day, made(prove.Delta, {"scope": "overall"}, day=day))
+        warehouse.replace_slice(
+            prove.Delta, day, made(prove.Delta, {"kind": "overall", "scope": "overall"}, day=day)
+        )
     warehouse.replace_slice(
         prove.Promotion, DAY, made(prove.Promotion, {"candidate": "p2", "promoted": True})
     )
@@ -126,6 +131,7 @@ def trained(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     by none, in one."""
     scenario = {**CELL, "category": "money", "arm": "structured"}
     played = {"ended": "satisfied", "blame": "nobody", "policy_version": "p1", "lost": None}
+    graded = {"no_verdict": None}
     slices: dict[type[Table], list[dict[str, Any]]] = {
         watch.Agent: [{"plays": "embedded", "policy_document_hash": "d1"}],
         watch.WeakSpots: [
@@ -141,8 +147,8 @@ def trained(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             {**played, "rollout_id": "r2", "sample": 3},
         ],
         grade.Grades: [
-            {"rollout_id": "r1", "scenario_id": "s1", "reward": 1.0, "reason": "all met"},
-            {"rollout_id": "r2", "scenario_id": "s2", "reward": 0.0, "reason": "fault hidden"},
+            {**graded, "rollout_id": "r1", "scenario_id": "s1", "reward": 1.0, "reason": "all met"},
+            {**graded, "rollout_id": "r2", "scenario_id": "s2", "reward": 0.0, "reason": "fault hidden"},
         ],
         train.Sft: [{"row_id": "x1", "rollout_id": "r1"}],
         train.Dpo: [{"row_id": "x2", "chosen_rollout_id": "r1", "rejected_rollout_id": "r2"}],

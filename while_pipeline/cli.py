@@ -4,14 +4,14 @@ What belongs here: options, messages, exit codes, and starting Dagster in this p
 run does belongs to `assets`; what is said of it, to `report`. Anything heavy is imported by the command that
 needs it, so that `--help` is quick.
 
-Exit codes: 0 done, 1 it went wrong, 2 the question or the project is wrong.
+Exit codes: 0 done, 1 it went wrong, 2 the question or the project is wrong. `compare` answers by its code, as
+`diff` does: 0 nothing got worse, 1 something did, 2 the two cannot be compared.
 """
 
 import contextlib
 import csv
 import datetime as dt
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -20,12 +20,13 @@ import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import click
 
 from while_pipeline.errors import ProjectError
+from while_pipeline.progress import Progress, terminal
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -155,7 +156,7 @@ def _refuse_strange_days(job: "dg.JobDefinition", days: list[str]) -> None:
 
 def _run_day(job: "dg.JobDefinition", instance: "dg.DagsterInstance", day: str, tags: dict[str, str]) -> bool:
     run_id = str(uuid.uuid4())
-    with _terminal() as out:
+    with terminal() as out:
         click.echo(f"{day}  run {run_id}", file=out)
         instance.add_event_listener(run_id, Progress(out).show)
         result = job.execute_in_process(
@@ -169,89 +170,6 @@ def _run_day(job: "dg.JobDefinition", instance: "dg.DagsterInstance", day: str, 
             tags={**tags, "dagster/max_retries": "0"},
         )
     return result.success
-
-
-@contextlib.contextmanager
-def _terminal() -> Iterator[IO[str]]:
-    """Standard output as it is now: during a run Dagster redirects it into the run's log files."""
-    try:
-        copy = os.dup(sys.stdout.fileno())
-    except OSError:
-        # Not a real file, as under a test runner: nothing redirects that.
-        yield sys.stdout
-        return
-    with open(copy, "w", encoding=sys.stdout.encoding, buffering=1) as out:
-        yield out
-
-
-class Progress:
-    """Says a run's events: a line per step that stored something, and what warns, waits or fails.
-
-    On a terminal, the step at work and its last log message stand on a line that the next one replaces.
-    """
-
-    def __init__(self, out: IO[str]) -> None:
-        self._out = out
-        self._rows: dict[str, list[str]] = {}
-        self._passed = 0
-
-    def show(self, entry: "dg.EventLogEntry") -> None:
-        """Say one entry of the event log, when a person needs it."""
-        from dagster import DagsterEventType as Type
-
-        event, step = entry.dagster_event, entry.step_key or ""
-        if event is None:
-            # "Dependencies" are said of every step behind one that failed, and there may be fifty.
-            if int(entry.level) >= logging.INFO and not entry.user_message.startswith(
-                "Dependencies for step"
-            ):
-                say = self._line if int(entry.level) >= logging.WARNING else self._passing
-                say(f"  {step}: {entry.user_message}")
-        elif event.event_type == Type.STEP_START:
-            self._passing(f"  {step} ...")
-        elif event.event_type == Type.ENGINE_EVENT and "blocked by limit" in (event.message or ""):
-            # Steps of this very run wait for each other too, and are told so at once; "still" comes after
-            # five minutes, and then the slot is another run's.
-            say = self._line if "still" in (event.message or "") else self._passing
-            say(f"  {step} waits for another run: {event.message}")
-        elif event.event_type == Type.ASSET_MATERIALIZATION:
-            made = event.materialization
-            if (n := made.metadata.get("dagster/partition_row_count")) is not None:
-                self._rows.setdefault(step, []).append(f"{made.asset_key.path[-1]} {n.value:,}")
-        elif event.event_type == Type.ASSET_CHECK_EVALUATION:
-            check = event.asset_check_evaluation_data
-            if check.passed:
-                self._passed += 1
-            else:
-                asset = check.asset_key.to_user_string()
-                why = check.description or "did not pass"
-                self._line(f"  {check.severity.value} {check.check_name} of {asset}: {why}")
-        elif event.event_type == Type.STEP_SUCCESS and step in self._rows:
-            seconds = event.step_success_data.duration_ms / 1000
-            self._line(f"  {step:<28} {seconds:>7.1f} s  rows: {', '.join(self._rows.pop(step))}")
-        elif event.event_type == Type.RUN_SUCCESS:
-            self._line(f"  {self._passed} checks passed")
-        elif event.event_type == Type.STEP_FAILURE:
-            self._line(f"  {step} FAILED: {_why(event)}")
-        elif event.event_type == Type.RUN_FAILURE:
-            self._line(f"  {event.message}")
-
-    def _line(self, text: str) -> None:
-        click.echo(("\r\x1b[2K" if self._out.isatty() else "") + text, file=self._out)
-
-    def _passing(self, text: str) -> None:
-        if self._out.isatty():
-            width = os.get_terminal_size(self._out.fileno()).columns
-            click.echo("\r\x1b[2K" + text.replace("\n", " ")[: width - 1], file=self._out, nl=False)
-
-
-def _why(event: "dg.DagsterEvent") -> str:
-    """The message of a step's failure: what the step raised, not how Dagster wraps it."""
-    failure = event.step_failure_data
-    if failure.user_failure_data and failure.user_failure_data.description:
-        return failure.user_failure_data.description
-    error = failure.error and (failure.error.cause or failure.error)
-    return error.message.strip() if error else event.message or "no reason was given"
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -292,6 +210,79 @@ def measure(files: tuple[Path, ...]) -> None:
     click.echo(to_text(found))
     if found.rates.is_empty():
         raise _WrongInputError("Nothing to measure: a conversation needs a task id and a reward in [0, 1].")
+
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@main.command()
+@click.argument("a", type=_FILE)
+@click.argument("b", type=_FILE)
+@click.option(
+    "--level",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    help="Confidence level of the intervals.",
+)
+@click.option(
+    "--min-effect",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Smallest difference of pass rates worth calling better or worse.",
+)
+@click.option(
+    "--guard", "guards", multiple=True, metavar="RULE", help="A finding that must not come more often."
+)
+@click.option(
+    "--rerun", "reruns", multiple=True, type=_FILE, help="Another whole run of A: measures the noise."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Also write compare.md and compare.png there.",
+)
+def compare(
+    a: Path,
+    b: Path,
+    level: float,
+    min_effect: float,
+    guards: tuple[str, ...],
+    reruns: tuple[Path, ...],
+    out: Path | None,
+) -> None:
+    """Say whether the graded attempts in B are better than those in A, on the same tasks.
+
+    A and B hold one attempt per line (JSON lines, or a JSON array): `task_id` or `task`; `sample`, `trial`,
+    `rollout_id` or `rollout`; `passed` as true or false, or `reward` or `score` in [0, 1], where a pass is 1
+    but for rounding (from 0.999999 on). Optional: `category`, `judge`, `customer`, `scenario_id`, `findings`,
+    `finish_reason`, `messages`. tau-bench results and chat logs with rewards are read as they are.
+
+    Nothing is dropped silently: the report names and counts every row that could not be used. It is Markdown.
+
+    Exit code: 0 nothing is worse in B; 1 the total, a category or a guard is worse; 2 the two cannot be
+    compared, or a file cannot be used.
+    """
+    from while_pipeline.prove.compare import compare_files
+    from while_pipeline.prove.delta_files import write_delta
+    from while_pipeline.prove.delta_report import delta_markdown
+    from while_pipeline.prove.graded_files import GradedFileError
+    from while_pipeline.prove.verdict import Verdict
+
+    try:
+        found = compare_files(a, b, level=level, min_effect=min_effect, guards=guards, reruns=reruns)
+    except GradedFileError as error:
+        raise _WrongInputError(str(error)) from error
+    title = f"{found.about.after} against {found.about.before}"
+    click.echo(delta_markdown(title, found.delta, found.about), nl=False)
+    if out:
+        written = write_delta(out, "compare", title, found.delta, found.about)
+        click.echo(f"Written: {written.text} and {written.picture}", err=True)
+    verdicts = set(found.delta["verdict"])
+    if found.delta["verdict"][0] == Verdict.NOT_COMPARABLE:
+        raise SystemExit(2)
+    raise SystemExit(1 if Verdict.WORSE in verdicts else 0)
 
 
 @main.command()

@@ -69,6 +69,9 @@ EXPLAIN_MATCH: Final = 0.6
 """Share of a rule's content words a reply must have to count as telling the rule."""
 TRUST_CONTROLS: Final = 160
 """Rollouts of the planted-defect policy that measure the judge: at .95, +-4 points."""
+RULE_CONTROLS: Final = 600
+"""Rollouts of the planted-defect policy that measure the conduct rules: rules cost no calls, and the rarest
+defect is drawn in one rollout of a hundred."""
 
 # -- training ---------------------------------------------------------------------------------------------
 
@@ -85,3 +88,6 @@ NEAR_COPY_COVER: Final = 0.80
 
 MIN_CHANGED_TASKS: Final = 6
 """The sign-flip test cannot reach p < .05 with fewer non-zero tasks (2 / 2^5 = .0625)."""
+PLANNED_BASE: Final = 0.5
+"""Pass rate that a plan starts from while nothing is measured: luck is largest there, so it promises too
+little rather than too much."""

@@ -1,4 +1,4 @@
-"""pass@k and pass^k of attempts that somebody else played and graded.
+"""pass@k, pass^k and headroom of attempts that somebody else played and graded.
 
 What belongs here: from traffic files with outcomes to the table of pass rates, and its text. Reading files
 belongs to `watch.read`, the estimators to `prove.pass_at`.
@@ -27,8 +27,8 @@ class Measurement:
     """What files of graded attempts show."""
 
     rates: pl.DataFrame
-    """`pass_at.PASS_SCHEMA`, scope `overall` only: pass@1 .. k, then pass^1 .. k. Empty when no conversation
-    has both a task and a reward."""
+    """`pass_at.PASS_SCHEMA`, scope `overall` only: pass@1 .. k, pass^1 .. k, headroom 2 .. k. Empty when no
+    conversation has both a task and a reward."""
     n_conversations: int
     n_no_task: int
     """Conversations without a task id: left out, for nothing says which of them are attempts at the same."""
@@ -65,10 +65,10 @@ def to_text(found: Measurement) -> str:
     """Say a measurement in fixed-width lines: one per metric and k, then what was left out."""
     lines = [f"{found.n_conversations} conversations"]
     if found.rates.height:
-        lines.append("metric   value  95 % interval   tasks  attempts")
+        lines.append("metric       value  95 % interval   tasks  attempts")
         lines += [
-            f"{row['metric']}{row['k']:<3}  {row['value']:.3f}  [{row['low']:.3f}, {row['high']:.3f}]"
-            f"  {row['n_tasks']:>5}  {row['n_rollouts']:>8}"
+            f"{_metric(row['metric'], row['k']):<11}  {row['value']:.3f}"
+            f"  [{row['low']:.3f}, {row['high']:.3f}]  {row['n_tasks']:>5}  {row['n_rollouts']:>8}"
             for row in found.rates.iter_rows(named=True)
         ]
     if found.n_no_reward:
@@ -89,3 +89,7 @@ def _largest_k(known: pl.DataFrame) -> int:
 
 def _place(reject: Reject) -> str:
     return reject.source if reject.line is None else f"{reject.source}:{reject.line}"
+
+
+def _metric(name: str, k: int) -> str:
+    return f"{name} {k}" if name.isalpha() else f"{name}{k}"

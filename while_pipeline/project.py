@@ -1,4 +1,4 @@
-"""The user's project, loaded whole: settings, policy document, tools. Nothing is written here."""
+"""The user's project, loaded whole: settings, documents, tools, labels. Nothing is written here."""
 
 import os
 import sys
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from while_pipeline.errors import ProjectError
+from while_pipeline.grade.gold import Gold, read_gold
+from while_pipeline.grade.rubric import Rubric, load_rubric
 from while_pipeline.policy_document import PolicyDocument, read_policy_document
-from while_pipeline.settings import Settings, load_settings
+from while_pipeline.settings import SETTINGS_FILE, Settings, load_settings
 from while_pipeline.tools import Tool, load_tools
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -25,6 +27,9 @@ class Project:
     settings: Settings
     policy_document: PolicyDocument
     tools: tuple[Tool, ...]
+    rubric: Rubric
+    gold: Gold | None
+    """Labels that people gave; None where the settings name no file of them."""
 
     @property
     def traffic_folder(self) -> Path:
@@ -72,4 +77,11 @@ def load_project(root: Path) -> Project:
         raise ProjectError(str(path), "file", path.name, "it is not UTF-8 text; save it as UTF-8") from error
     if not text.strip():
         raise ProjectError(str(path), "file", path.name, "it is empty; write the rules the agent must follow")
-    return Project(root, settings, read_policy_document(text), load_tools(settings.agent.tools, root))
+    return Project(
+        root,
+        settings,
+        read_policy_document(text),
+        load_tools(settings.agent.tools, root),
+        load_rubric(root, settings.judge.rubric, str(root / SETTINGS_FILE)),
+        None if settings.judge.gold is None else read_gold(root / settings.judge.gold),
+    )

@@ -119,7 +119,15 @@ class Finding(Record):
     rule: str
     severity: Severity
     message_index: int
+    """Among the messages without the system message."""
     evidence: str
+    step: int | None = None
+    """Position of the tool call it concerns, among the calls of the conversation; None for a text."""
+    start: int | None = None
+    """First character of what was seen: in the call's arguments as JSON text where `step` is given, else in
+    the message's text. None, as `end` is, where the finding is that something is missing."""
+    end: int | None = None
+    """The character after the last one."""
 
 
 class Decision(Record):

@@ -17,7 +17,9 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from while_pipeline.project import DATABASE
+from while_pipeline.prove.delta_report import VERDICTS, Compared, answer, scope_name
 from while_pipeline.snapshot import SnapshotError, read_snapshot, snapshot_path
+from while_pipeline.tables.views import KIND_ORDER
 
 TOP = 5
 """Weak spots shown: what one person can look at before lunch. The rest is in `watch.weak_spots`."""
@@ -51,7 +53,7 @@ class Report:
     hack_scan: pl.DataFrame
     """The three features the reward follows most, by their residual."""
     delta: pl.DataFrame
-    """`prove.delta` of the day, overall first."""
+    """`prove.delta` of the day: overall, the categories, the guards."""
     promotions: pl.DataFrame
     """`prove.promotion` of this day and all before it."""
 
@@ -204,7 +206,7 @@ _QUESTIONS: dict[str, tuple[set[str], str]] = {
         {"grade.hack_scan"},
         "FROM grade.hack_scan WHERE day = '{day}' ORDER BY abs(residual) DESC NULLS LAST, feature LIMIT 3",
     ),
-    "delta": ({"prove.delta"}, "FROM prove.delta WHERE day = '{day}' ORDER BY scope <> 'overall', scope"),
+    "delta": ({"prove.delta"}, f"FROM prove.delta WHERE day = '{{day}}' ORDER BY {KIND_ORDER}, scope"),
     "promotions": (
         {"prove.promotion"},
         """
@@ -343,20 +345,20 @@ def _proof(report: Report) -> Section:
     title = "Before and after"
     if report.delta.is_empty():
         return Section(title, ["No candidate was held against the serving policy."])
-    overall = report.delta.row(0, named=True)
+    about = Compared(before="the serving policy", after="the candidate")
     rows = [
         [
-            row["scope"],
+            scope_name(row),
             _rate(row["before"]),
             _rate(row["after"]),
             _signed(row["difference"]),
             _bounds(row["low"], row["high"], _signed),
             str(row["n_tasks"]),
-            row["verdict"],
+            VERDICTS[row["verdict"]],
         ]
         for row in report.delta.iter_rows(named=True)
     ]
-    sentence = f"pass@1 on sealed tasks. Overall {overall['verdict']}: {overall['reason']}."
+    sentence = answer(report.delta, about)
     header = ("scope", "before", "after", "difference", "interval", "tasks", "verdict")
     return Section(title, [sentence], header, rows)
 
@@ -378,6 +380,8 @@ def _places(report: Report) -> Section:
         ["database, for runs only", str(report.database)],
         ["this report", str(report.path)],
     ]
+    if not report.delta.is_empty():
+        rows.append(["the proof, with its picture", str(report.path.with_suffix(".delta.md"))])
     return Section("Where things are", [], ("what", "path"), rows)
 
 

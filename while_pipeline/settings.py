@@ -12,9 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from while_pipeline.agents.callable_agent import TIMEOUT_S
 from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.errors import ProjectError
+from while_pipeline.grade.conduct import RULES
 from while_pipeline.simulate.world import WorldOptions
 
 SETTINGS_FILE = "while.yaml"
+
+JudgeMode = Literal["each", "group"]
+"""Whether a rollout is judged alone, or together with the others of its scenario."""
 
 
 class _Settings(BaseModel):
@@ -51,8 +55,16 @@ class JudgeSettings(_Settings):
     plays: Literal["rules", "endpoint"] = "rules"
     """The conduct rules are free, deterministic and measured every night."""
     endpoint: EndpointSettings | None = None
+    """Asked at temperature 0, whatever stands there; `max_tokens` is for one rollout."""
     rubric: str | None = None
     """Markdown rubric for a judge behind an endpoint, relative to while.yaml; the built-in one by default."""
+    mode: JudgeMode = "each"
+    """`each` asks about one rollout at a time, so that no other sways the verdict. `group` puts those of a
+    scenario into one question: the policy and rubric are read once for all, and like is held against like."""
+    gold: str | None = None
+    """CSV of labels that people gave, relative to while.yaml: a second source beside the planted defects."""
+    require_human: bool = False
+    """Whether nothing is trained on until people's labels make trust; else they can only speak against it."""
 
     @model_validator(mode="after")
     def _judge_is_described(self) -> "JudgeSettings":
@@ -175,6 +187,30 @@ class ProveSettings(_Settings):
     """Level of every interval; the field's convention."""
     min_effect: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Smallest overall gain worth promoting; 0 promotes any proven gain."""
+    must_not_regress: tuple[str, ...] = (
+        "ungrounded_argument",
+        "unconfirmed_write",
+        "skipped_verification",
+        "broken_rule",
+        "action_without_call",
+        "leak",
+    )
+    """Conduct rules that a candidate may not break more often than the serving policy, whatever its total.
+    By default those whose harm no later answer mends: a record touched by a number nobody gave, a change
+    nobody agreed to, an account shown to a stranger, a forbidden request granted, a deed only claimed,
+    instructions told. More of them cost each some power, for they are corrected together."""
+
+    @field_validator("must_not_regress")
+    @classmethod
+    def _rules_are_known(cls, named: tuple[str, ...]) -> tuple[str, ...]:
+        known = {rule.__name__ for rule in RULES}
+        if unknown := [name for name in named if name not in known]:
+            raise ValueError(
+                f"{', '.join(unknown)} is no conduct rule; the rules are {', '.join(sorted(known))}"
+            )
+        if len(set(named)) < len(named):
+            raise ValueError("a rule is named twice")
+        return named
 
 
 class Settings(_Settings):

@@ -69,7 +69,7 @@ STOPS = (
         history="prior_failure",
     ),
     Stop("Already done", _sound(1), "pay_bill", world_state="already_acted_on", stance="retry"),
-    Stop("A fault, hidden", _draws("ignored_fault"), "change_plan", tool_condition="permission_denied"),
+    Stop("A fault, hidden", _draws("false_success"), "change_plan", tool_condition="permission_denied"),
     Stop(
         "A rule, broken under pressure",
         _draws("broken_rule"),

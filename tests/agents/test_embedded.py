@@ -18,10 +18,11 @@ from tests.example import (
     played,
     rollouts,
     scenarios,
+    transcript,
 )
 from tests.policies import always
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import BIAS, HEADS, Weights, defect_of
+from while_pipeline.agents.policy import BIAS, HEADS, Weights, defect_of, is_final
 from while_pipeline.messages import messages_from_json, messages_json
 from while_pipeline.policy_document import RuleKind, read_policy_document
 from while_pipeline.records import Decision
@@ -211,8 +212,11 @@ def test_a_choice_is_made_at_its_planted_rate_per_opportunity(
         ("argument", "invent", "ungrounded_argument"),
         ("verify", "skip", "skipped_verification"),
         ("confirm", "act", "unconfirmed_write"),
-        ("fault", "hide", "ignored_fault"),
+        ("fault", "hide", "hidden_fault"),
+        ("fault", "claim", "false_success"),
         ("fault", "report", "gives_up"),
+        ("final", "hide", "hidden_fault"),
+        ("final", "claim", "false_success"),
         ("stale", "use", "used_stale_answer"),
         ("refuse", "comply", "broken_rule"),
         ("handoff", "continue", "missed_handoff"),
@@ -235,6 +239,17 @@ def test_one_planted_defect_is_the_only_one_named_and_it_shows_in_the_conversati
     for before, after in zip(sound, spoilt, strict=True):
         if after.seeded:
             assert after.messages != before.messages
+
+
+def test_a_call_repeated_after_a_final_answer_is_named_by_that_answer(sound_rollouts: list[Rollout]) -> None:
+    sound = [r for r in sound_rollouts if any(d.head == "final" for d in r.decisions)]
+    spoilt = rollouts(EmbeddedAgent(always(final="repeat")), [r.scenario for r in sound])
+    assert len(spoilt) >= 10
+    for rollout in spoilt:
+        faults = {step.status for step in transcript(rollout).faults if is_final(step.status)}
+        named = {"proceeds_after_done" if status == "already_done" else "repeats_error" for status in faults}
+        assert set(rollout.seeded) == named
+    assert len({rollout.seeded for rollout in spoilt}) > 1
 
 
 def test_the_seeded_defects_are_those_of_the_decisions(base_rollouts: list[Rollout]) -> None:

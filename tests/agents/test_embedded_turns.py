@@ -97,7 +97,10 @@ def test_it_retries_what_may_clear_and_reports_what_does_not() -> None:
     assert "has not been done" in (_reply(*talk, *timeout, *timeout, *timeout).content or "")
     lost = _called("get_bill", {"error": "not_found", "message": "No bill."}, bill_id="BILL-1")
     assert "could not find" in (_reply(*talk, *lost).content or "")
-    assert (_reply(*talk, *lost, fault="hide").content or "").startswith("All done")
+    assert (_reply(*talk, *lost, final="claim").content or "").startswith("All done")
+    assert (_reply(*talk, *lost, final="hide").content or "").startswith("Thank you. That is everything")
+    (again,) = _reply(*talk, *lost, final="repeat").tool_calls
+    assert (again.name, again.arguments) == ("get_bill", {"bill_id": "BILL-1"})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from while_pipeline.agents.policy import BIAS, HEADS, RETRYABLE, Weights, base_weights, defect_of
+from while_pipeline.agents.policy import (
+    BIAS,
+    HEADS,
+    RETRYABLE,
+    Weights,
+    base_weights,
+    defect_of,
+    is_final,
+    status_feature,
+)
 from while_pipeline.records import Decision
 
 FEATURES = ("f0", "f1", "f2")
@@ -80,8 +89,8 @@ def _fault(choice: str, *features: str) -> Decision:
         (_fault("report", "retryable"), None),
         (_fault("report", "retryable", "spent"), None),
         (_fault("report", "first_try"), None),
-        (_fault("hide", "retryable", "first_try"), "ignored_fault"),
-        (_fault("hide"), "ignored_fault"),
+        (_fault("hide", "retryable", "first_try"), "hidden_fault"),
+        (_fault("claim"), "false_success"),
     ],
 )
 def test_reporting_is_a_defect_only_while_an_untried_retry_could_clear_the_fault(
@@ -90,25 +99,41 @@ def test_reporting_is_a_defect_only_while_an_untried_retry_could_clear_the_fault
     assert defect_of(decision) == defect
 
 
-def test_the_first_option_of_a_head_is_sound_and_every_other_is_a_defect_of_its_own() -> None:
-    defects: list[str | None] = []
-    for head, options in HEADS.items():
-        for option in options:
-            decision = Decision(head=head, features=(BIAS,), options=options, choice=option, logprob=0.0)
-            if option == options[0] or (head, option) == ("fault", "report"):
-                assert defect_of(decision) is None
-            else:
-                defects.append(defect_of(decision))
-    assert None not in defects
-    assert len(set(defects)) == len(defects)
+@pytest.mark.parametrize(
+    ("status", "defect"),
+    [("already_done", "proceeds_after_done"), ("not_found", "repeats_error"), ("forbidden", "repeats_error")],
+)
+def test_making_a_call_again_after_a_final_answer_is_a_defect_by_what_was_answered(
+    status: str, defect: str
+) -> None:
+    decision = Decision(
+        head="final",
+        features=(BIAS, status_feature(status), "first_try"),
+        options=HEADS["final"],
+        choice="repeat",
+        logprob=0.0,
+    )
+    assert is_final(status)
+    assert defect_of(decision) == defect
 
 
-def test_only_faults_that_may_pass_are_retryable() -> None:
-    assert not RETRYABLE & {
-        "ok",
-        "not_found",
-        "already_done",
-        "permission_denied",
-        "invalid_argument",
-        "not_allowed",
-    }
+@pytest.mark.parametrize("head", HEADS)
+def test_the_first_option_of_a_head_is_sound_and_every_other_is_a_defect_of_its_own(head: str) -> None:
+    options = HEADS[head]
+    defects = [
+        defect_of(Decision(head=head, features=(BIAS,), options=options, choice=option, logprob=0.0))
+        for option in options
+    ]
+    assert defects[0] is None
+    spoilt = [d for option, d in zip(options, defects, strict=True) if (head, option) != ("fault", "report")][
+        1:
+    ]
+    assert None not in spoilt
+    assert len(set(spoilt)) == len(spoilt)
+
+
+def test_a_fault_that_may_pass_is_retryable_and_one_that_cannot_is_final() -> None:
+    final = ("not_found", "already_done", "permission_denied", "invalid_argument", "not_allowed", "http_404")
+    assert all(map(is_final, final))
+    assert RETRYABLE.isdisjoint(final)
+    assert not any(map(is_final, (*RETRYABLE, "ok", "stale", "unknown", "http_503")))

@@ -5,8 +5,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statsmodels.stats.inter_rater import cohens_kappa
 
-from while_pipeline.grade.agreement import Agreement, Confusion, agreement, confusion
+from while_pipeline.grade.agreement import (
+    Agreement,
+    Confusion,
+    agreement,
+    confusion,
+    design_effect,
+    nominal_alpha,
+)
 from while_pipeline.prove.intervals import wilson
 
 counts = st.integers(0, 60)
@@ -19,10 +27,31 @@ def described(*table: int) -> Agreement:
     return found
 
 
-def test_kappa_and_its_interval_match_statsmodels() -> None:
+def test_kappa_of_the_textbook_table_has_its_published_interval() -> None:
     found = described(20, 5, 10, 15)
     assert found.kappa == pytest.approx(0.4)
     assert (found.kappa_low, found.kappa_high) == pytest.approx((0.151092, 0.648908), abs=1e-6)
+
+
+@settings(deadline=None)
+@given(st.builds(Confusion, *[st.integers(1, 60)] * 4))
+def test_kappa_and_its_interval_match_statsmodels(table: Confusion) -> None:
+    a, b, c, d = table
+    theirs = cohens_kappa([[a, b], [c, d]])
+    found = described(*table)
+    assert found.kappa == pytest.approx(theirs.kappa)
+    assert found.kappa_low == pytest.approx(max(-1, theirs.kappa_low))
+    assert found.kappa_high == pytest.approx(min(1, theirs.kappa_upp))
+
+
+@pytest.mark.parametrize("table", [(45, 3, 2, 0), (20, 5, 10, 15)])
+def test_kappa_matches_statsmodels_on_the_worked_tables(table: tuple[int, int, int, int]) -> None:
+    a, b, c, d = table
+    theirs = cohens_kappa([[a, b], [c, d]])
+    found = described(*table)
+    assert (found.kappa, found.kappa_low, found.kappa_high) == pytest.approx(
+        (theirs.kappa, theirs.kappa_low, theirs.kappa_upp)
+    )
 
 
 def test_a_rare_class_makes_kappa_lie_and_ac1_not() -> None:
@@ -131,3 +160,90 @@ def test_confusion_keeps_gold_in_the_rows() -> None:
 def test_confusion_of_nothing_is_all_zero() -> None:
     nothing = pl.Series([], dtype=pl.Boolean)
     assert confusion(nothing, nothing) == (0, 0, 0, 0)
+
+
+items = st.lists(st.tuples(st.booleans(), st.sampled_from("abcdefgh")), min_size=2, max_size=40)
+
+
+def effect(made: list[tuple[bool, str]]) -> float:
+    hits, tasks = zip(*made, strict=True)
+    return design_effect(pl.Series(hits, dtype=pl.Boolean), pl.Series(tasks))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60))
+def test_one_item_a_task_has_no_design_effect(hits: list[bool]) -> None:
+    assert effect([(hit, f"t{i}") for i, hit in enumerate(hits)]) == 1.0
+
+
+@given(
+    st.lists(st.booleans(), min_size=2, max_size=20).filter(lambda hits: len(set(hits)) == 2),
+    st.integers(2, 5),
+)
+def test_copies_of_one_item_are_worth_one_item(hits: list[bool], copies: int) -> None:
+    assert effect([(hit, f"t{i}") for i, hit in enumerate(hits) for _ in range(copies)]) == pytest.approx(
+        copies
+    )
+
+
+@given(items)
+def test_the_design_effect_is_the_ratio_of_the_two_variances(made: list[tuple[bool, str]]) -> None:
+    hits = np.array([hit for hit, _ in made], dtype=float)
+    tasks = np.array([task for _, task in made])
+    residual = hits - hits.mean()
+    apart, together = float(residual @ residual), sum(residual[tasks == t].sum() ** 2 for t in set(tasks))
+    assert effect(made) == pytest.approx(max(1.0, together / apart) if apart > 1e-9 else 1.0)
+
+
+def test_where_nothing_differs_there_is_no_spread_to_estimate_a_design_effect_from() -> None:
+    assert effect([(True, "a"), (True, "a"), (True, "b")]) == 1.0
+    assert design_effect(pl.Series([], dtype=pl.Boolean), pl.Series([], dtype=pl.String)) == 1.0
+
+
+def test_a_design_effect_widens_the_intervals_and_moves_no_coefficient() -> None:
+    table = Confusion(20, 5, 10, 15)
+    alone, together = agreement(table), agreement(table, design_effect=2.0)
+    assert alone is not None
+    assert together is not None
+    assert (together.low, together.high) == wilson(17.5, 25)
+    assert (together.agreement, together.kappa, together.ac1) == (alone.agreement, alone.kappa, alone.ac1)
+    assert together.kappa_high is not None
+    assert alone.kappa_high is not None
+    assert together.kappa_high - 0.4 == pytest.approx((alone.kappa_high - 0.4) * 2**0.5)
+
+
+STANDARD = (
+    "1 2 3 3 2 1 4 1 2 . . .",
+    "1 2 3 3 2 2 4 1 2 5 . 3",
+    ". 3 3 3 2 3 4 2 2 5 1 .",
+    "1 2 3 3 2 4 4 1 2 5 1 .",
+)
+"""Four observers, twelve units: the example that every account of the coefficient uses."""
+
+
+def ratings(*observers: str) -> list[tuple[str, object]]:
+    return [
+        (f"u{unit}", label)
+        for observer in observers
+        for unit, label in enumerate(observer.split())
+        if label != "."
+    ]
+
+
+def test_krippendorffs_alpha_of_the_standard_example() -> None:
+    assert nominal_alpha(ratings(*STANDARD)) == pytest.approx(0.743421, abs=1e-6)
+
+
+def test_alpha_is_the_same_whatever_the_order_and_the_names_of_the_labels() -> None:
+    renamed = [(unit, "vwxyz"[int(str(label)) - 1]) for unit, label in ratings(*STANDARD)]
+    assert nominal_alpha(renamed[::-1]) == pytest.approx(0.743421, abs=1e-6)
+
+
+def test_alpha_of_two_observers_by_hand() -> None:
+    # One unit of four disagrees, and of the eight labels five are 1 and three are 0.
+    assert nominal_alpha(ratings("1 1 0 1", "1 1 0 0")) == pytest.approx(1 - (8 - 1) * 1 / (5 * 3))
+
+
+def test_alpha_is_undefined_without_a_unit_labelled_twice_and_without_two_labels() -> None:
+    assert nominal_alpha(ratings("1 0 .", ". . 1")) is None
+    assert nominal_alpha(ratings("1 1 0", "1 1 .")) is None
+    assert nominal_alpha([]) is None

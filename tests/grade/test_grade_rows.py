@@ -1,21 +1,24 @@
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
+import pytest
 
 from tests.example import DAY, DOCUMENT, TOOLS, played, rollout_row
+from while_pipeline.agents.endpoint import EndpointSettings
+from while_pipeline.grade.endpoint_judge import ModelJudge
 from while_pipeline.grade.grader import grade
-from while_pipeline.grade.hack_scan import hack_scan
-from while_pipeline.grade.judge import RulesJudge
+from while_pipeline.grade.judge import Criterion, RulesJudge, Verdict
 from while_pipeline.grade.rows import (
-    ENDORSED,
-    FEATURES,
     conduct_rows,
     evenly_sampled,
     findings_by_rollout,
+    grade_figures,
     grade_row,
-    hack_rows,
-    scanned,
 )
+from while_pipeline.grade.rubric import read_rubric
+from while_pipeline.prove.pass_at import rate_interval
 from while_pipeline.tables import grade as tables
 from while_pipeline.tables import simulate
 from while_pipeline.tables.base import frame
@@ -38,6 +41,32 @@ def test_every_grade_is_a_row_that_its_table_accepts() -> None:
     assert set(GRADES["judge"]) == {JUDGE.identity}
 
 
+def test_the_rules_have_no_model_rubric_or_criteria_to_speak_of() -> None:
+    row = GRADES.row(1, named=True)
+    assert [row[c] for c in ("judge_model", "judge_settings", "rubric", "no_verdict", "criteria")] == [
+        None
+    ] * 5
+
+
+def test_a_models_row_says_who_judged_how_by_which_rubric_and_why(tmp_path: Path) -> None:
+    rubric = read_rubric("# Hard criteria\n- Nothing is invented.", "r")
+    settings = EndpointSettings(base_url="http://127.0.0.1:1/v1", model="asked")
+    judge = ModelJudge(settings, rubric, tmp_path / "r.sqlite")
+    broken = Criterion(criterion="hard_1", kind="hard", score=0.0, reason='It says "ten".')
+    given = Verdict(clean=False, reason="x", criteria=(broken,), model="answered")
+    silent = Verdict(clean=None, reason="no verdict: cut off", model="answered", no_verdict="cut off")
+    rows = [grade_row(replace(GRADED[1], verdict=one), judge) for one in (given, silent)]
+    rows[1]["rollout_id"] = "another"
+    with_verdict, without = frame(tables.Grades, DAY, rows).iter_rows(named=True)
+    assert json.loads(with_verdict["criteria"]) == [
+        {"criterion": "hard_1", "kind": "hard", "score": 0.0, "reason": 'It says "ten".'}
+    ]
+    assert with_verdict["rubric"] == without["rubric"] == rubric.hash
+    assert with_verdict["judge_model"] == without["judge_model"] == "answered"
+    assert json.loads(with_verdict["judge_settings"])["model"] == "asked"
+    assert (with_verdict["no_verdict"], without["no_verdict"], without["criteria"]) == (None, "cut off", None)
+
+
 def test_hard_and_style_findings_are_counted_apart() -> None:
     for one, row in zip(GRADED, GRADES.iter_rows(named=True), strict=True):
         assert row["n_hard"] + row["n_style"] == len(one.findings)
@@ -49,6 +78,7 @@ def test_hard_and_style_findings_are_counted_apart() -> None:
 def test_a_lost_rollout_is_unknown_in_every_column_never_zero() -> None:
     row = GRADES.row(0, named=True)
     assert [row[c] for c in ("outcome_ok", "verdict", "reward", "passed")] == [None] * 4
+    assert row["no_verdict"] == "not asked"
     assert row["reason"] == "lost: AgentError: 503"
 
 
@@ -56,35 +86,6 @@ def test_findings_read_back_as_they_were_by_rollout() -> None:
     found = {one.rollout.rollout_id: list(one.findings) for one in GRADED}
     stored = frame(tables.Conduct, DAY, conduct_rows(found))
     assert findings_by_rollout(stored) == {rollout: some for rollout, some in found.items() if some}
-
-
-def test_what_the_scan_reads_is_aligned_by_rollout_not_by_position() -> None:
-    shuffled = scanned(GRADES, ROLLOUTS.sample(fraction=1.0, shuffle=True, seed=3))
-    assert shuffled.equals(scanned(GRADES, ROLLOUTS))
-    words = dict(ROLLOUTS.select("rollout_id", "n_words").iter_rows())
-    assert shuffled["n_words"].to_list() == [words[rollout] for rollout in GRADES["rollout_id"]]
-
-
-def test_endorsed_columns_say_what_a_reward_should_follow() -> None:
-    made = scanned(GRADES, ROLLOUTS).filter(pl.col("outcome_ok").is_not_null())
-    assert made.filter(pl.col("right") != (pl.col("outcome_ok") & (pl.col("n_hard") == 0))).is_empty()
-    assert made.filter(pl.col("clean") & ~pl.col("right")).is_empty()
-    assert made.filter(pl.col("clean") != pl.col("passed")).is_empty()
-
-
-def test_a_reward_by_the_rules_follows_nothing_it_should_not() -> None:
-    scan = hack_scan(scanned(GRADES, ROLLOUTS), FEATURES, ENDORSED, seed=1)
-    rows = frame(tables.HackScan, DAY, hack_rows(scan))
-    assert rows["feature"].to_list() == list(FEATURES)
-    assert rows["hacked"].any() is not True
-
-
-def test_a_reward_for_length_is_found_and_every_row_says_so() -> None:
-    long = pl.col("n_words") > pl.col("n_words").median().over("task_id")
-    paid = scanned(GRADES, ROLLOUTS).with_columns(reward=long.cast(pl.Float64))
-    rows = hack_rows(hack_scan(paid, FEATURES, ENDORSED, seed=1))
-    assert all(row["hacked"] is True for row in rows)
-    assert "n_words" in rows[0]["reason"]
 
 
 def test_rates_of_an_adaptive_night_come_from_the_samples_that_every_scenario_has() -> None:
@@ -104,3 +105,50 @@ def test_rates_of_an_adaptive_night_come_from_the_samples_that_every_scenario_ha
     )
     assert evenly_sampled(grades, rollouts)["passed"].to_list() == [True, True, True, False]
     assert evenly_sampled(grades.head(0), rollouts).height == 0
+
+
+def figures(*tasks: tuple[str, list[bool | None]]) -> dict[str, float]:
+    """Figures of one scenario per task; None is a rollout without a verdict, cut off."""
+    made = [
+        (f"{task}-{sample}", task, task, sample, passed)
+        for task, group in tasks
+        for sample, passed in enumerate(group)
+    ]
+    schema = {
+        "rollout_id": pl.String,
+        "scenario_id": pl.String,
+        "task_id": pl.String,
+        "sample": pl.Int64,
+        "passed": pl.Boolean,
+    }
+    rows = pl.DataFrame(made, schema=schema, orient="row").with_columns(
+        verdict="passed", no_verdict=pl.when(pl.col("passed").is_null()).then(pl.lit("cut off"))
+    )
+    return grade_figures(rows.drop("sample"), rows)
+
+
+def test_shares_are_taken_within_tasks_and_carry_an_interval_over_tasks() -> None:
+    found = figures(("a", [True, False, None, True]), ("b", [False, False, False, False]), ("c", [None] * 4))
+    passed, silent = rate_interval([2 / 3, 0]), rate_interval([0.25, 0, 1])
+    assert found == pytest.approx(
+        {
+            "passed": 1 / 3,
+            "passed_low": passed.low,
+            "passed_high": passed.high,
+            "passed_tasks": 2,
+            "passed_n": 7,
+            "no_verdict": 1.25 / 3,
+            "no_verdict_low": silent.low,
+            "no_verdict_high": silent.high,
+            "no_verdict_tasks": 3,
+            "no_verdict_n": 12,
+            "no_verdict (cut off)": 5,
+        }
+    )
+
+
+def test_a_share_of_nothing_is_left_out_not_zero() -> None:
+    assert figures() == {"passed_tasks": 0, "passed_n": 0, "no_verdict_tasks": 0, "no_verdict_n": 0}
+    silent = figures(("a", [None, None]))
+    assert "passed" not in silent
+    assert (silent["no_verdict"], silent["passed_tasks"]) == (1.0, 0)

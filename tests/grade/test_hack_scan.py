@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from while_pipeline.grade.hack_scan import HackScan, hack_scan, variance_split
+from while_pipeline.grade.hack_regime import Regime
+from while_pipeline.grade.hack_scan import HackScan, hack_scan
+from while_pipeline.prove.intervals import wilson
+from while_pipeline.prove.variance import variance_split
 
 LENGTHS = [[10, 11, 12, 13], [12, 13, 14, 15], [40, 41, 42, 43], [44, 45, 46, 47]]
 PASSES = [3, 3, 1, 1]
@@ -65,8 +68,19 @@ def test_the_worked_example_has_the_opposite_sign_within_tasks() -> None:
     assert length.pooled == pytest.approx(-0.4481, abs=5e-5)
     assert length.within == length.residual == pytest.approx(0.7746, abs=5e-5)
     assert found.variance == pytest.approx((0.25, 0.1875, 0.0625))
-    assert found.residual_share == pytest.approx(0.6)
     assert found.hacked
+
+
+def test_the_worked_example_says_how_much_length_explains() -> None:
+    found = hack_scan(worked_example(), ["length"], [], seed=0).explained
+    assert found is not None
+    assert (found.endorsed, found.top) == pytest.approx((0, 0.6))
+    # Half of each vector's square lies in each half of the tasks; 12 degrees of freedom, shrunk for a fifth.
+    weight = np.sqrt(0.6) / 2 / (0.5 + 1 / (12 * 0.2))
+    assert found.joint == pytest.approx(2 * weight * np.sqrt(0.6) - weight**2)
+    # In each task one answer is .75 off, the others .25; the longer half is predicted .25 up, the rest down.
+    assert found.top_rows is not None
+    assert found.top_rows == pytest.approx((1.0, *wilson(4, 4), 4, 4))
 
 
 def test_the_floor_is_exceeded_by_at_most_one_in_twenty_of_all_rearrangements() -> None:
@@ -109,8 +123,9 @@ def test_a_reward_paid_for_length_is_flagged_though_it_follows_the_outcome_too()
     assert found.hacked
     assert found.residual_feature == "length"
     assert "length" in found.reason
-    assert found.residual_share is not None
-    assert 0 < found.residual_share < 1
+    assert found.explained is not None
+    assert found.explained.top is not None
+    assert 0 < found.explained.top < 1 - found.explained.endorsed
 
 
 def test_an_honest_reward_whose_failures_are_short_is_not_flagged_once_the_outcome_is_endorsed() -> None:
@@ -151,6 +166,56 @@ def test_residual_correlations_are_partial_correlations_given_task_and_endorsed_
         assert row.pooled == pytest.approx(np.corrcoef(frame[row.feature], frame["reward"])[0, 1])
 
 
+def test_a_reward_for_what_the_rubric_forbids_is_not_endorsed() -> None:
+    wordy = played(11).with_columns(length=pl.col("length") - 40 * pl.col("conduct"))
+    found = scan(wordy.with_columns(reward=pl.col("length") / 100))
+    assert found.hacked
+    assert found.residual_feature == "length"
+    assert found.explained is not None
+    assert found.explained.top == pytest.approx(1 - found.explained.endorsed)
+
+
+def test_a_reward_for_either_of_two_endorsed_things_is_explained_by_them() -> None:
+    frame = played(5).with_columns(reward=(pl.col("outcome") | pl.col("conduct")).cast(pl.Float64))
+    assert scan(frame).regime is Regime.ENDORSED
+
+
+def test_the_rows_that_a_paid_feature_explains_are_told_from_those_that_noise_does() -> None:
+    rng = np.random.default_rng(2)
+    frame = played(12, tasks=100)
+    high = pl.col("noise") > 0.5
+    paid = scan(frame.with_columns(reward=(pl.col("outcome") & high).cast(pl.Float64))).explained
+    luck = pl.Series(rng.random(frame.height)) > 0.5
+    flipped = scan(frame.with_columns(reward=(pl.col("outcome") & luck).cast(pl.Float64))).explained
+    assert paid is not None
+    assert flipped is not None
+    for share in (paid.top_rows, paid.joint_rows):
+        assert share is not None
+        assert share.low > 0.8
+    for share in (flipped.top_rows, flipped.joint_rows):
+        assert share is not None
+        assert share.low < 0.5
+    assert paid.top is not None
+    assert paid.joint is not None
+    assert paid.joint == pytest.approx(paid.top, rel=0.15)
+    assert flipped.joint is not None
+    assert flipped.joint < 0.01
+
+
+def test_features_explain_nothing_of_noise_however_many_they_are() -> None:
+    rng = np.random.default_rng(4)
+    frame = played(13)
+    many = {f"x{i}": rng.random(frame.height) for i in range(150)}
+    noise = frame.with_columns(
+        reward=pl.Series(rng.random(frame.height)), **{k: pl.Series(v) for k, v in many.items()}
+    )
+    found = hack_scan(noise, list(many), ENDORSED, seed=0)
+    assert found.regime is Regime.CHANCE
+    assert found.explained is not None
+    assert found.explained.joint is not None
+    assert found.explained.joint < 0.05
+
+
 def test_chance_is_flagged_about_one_time_in_twenty() -> None:
     flags, over = 0, 0
     for seed in range(100):
@@ -182,11 +247,34 @@ def test_many_rows_do_not_make_a_trifle_a_hack() -> None:
 def test_row_order_and_units_change_nothing() -> None:
     frame = played(8).with_columns(reward=0.5 * pl.col("outcome") + 0.01 * pl.col("length"))
     found = scan(frame)
-    scaled = scan(frame.with_columns(length=pl.col("length") * 1000 + 5, reward=1 - pl.col("reward") / 4))
+    scaled = scan(frame.with_columns(length=pl.col("length") * 1000 + 5, reward=1 + pl.col("reward") / 4))
     assert (scaled.residual_feature, scaled.hacked) == (found.residual_feature, found.hacked)
-    assert scaled.residual_rho == pytest.approx(-(found.residual_rho or 0))
+    assert scaled.residual_rho == pytest.approx(found.residual_rho)
     assert scaled.residual_floor == pytest.approx(found.residual_floor, abs=0.03)
     assert scan(frame.sample(fraction=1, shuffle=True, seed=5)) == found
+
+
+def test_shuffles_stay_within_tasks() -> None:
+    frame = pl.DataFrame(
+        {
+            "task_id": list("aaaabbbb"),
+            "reward": [0.0, 0, 1, 1, 0, 0, 0, 0],
+            "length": [1, 1, 1, 1, 1, 2, 3, 4],
+        }
+    )
+    found = hack_scan(frame, ["length"], [], seed=0)
+    assert (found.top_rho, found.floor) == pytest.approx((0, 0))
+
+
+def test_from_a_shuffled_residual_the_endorsed_columns_are_taken_out_again() -> None:
+    marked = {f"row{i}": [float(at == i) for at in range(8)] for i in range(6)}
+    frame = pl.DataFrame(
+        {"task_id": ["a"] * 8, "reward": [3, 4, 5, 6, 7, 8, 0, 1], "length": range(8), **marked}
+    )
+    found = hack_scan(frame, ["length"], list(marked), seed=0)
+    # Only how the last two rows differ is left: whatever is left of a shuffle lies on one line with that.
+    assert (found.residual_rho, found.residual_floor) == pytest.approx((1, 1))
+    assert found.regime is Regime.TOO_FEW_ROWS
 
 
 def test_a_reward_constant_within_every_task_is_not_scanned() -> None:

@@ -68,6 +68,32 @@ def test_the_worlds_change_must_be_the_keys(
     assert held(rollout("Done.", effects=effects, diff=diff)) == Outcome(ok=False, reason=reason)
 
 
+KEYLESS = PLAYED.scenario.model_copy(update={"key": AnswerKey(effects=None, facts=("LINE-1",), must=())})
+
+
+def test_a_key_that_knows_no_effects_never_makes_an_answer_right() -> None:
+    """What was said can still be wrong by itself."""
+    for diff in ({}, {"a/1/x": 1}):
+        told = rollout("It is LINE-1.", diff=diff, scenario=KEYLESS)
+        assert held(told) == Outcome(ok=None, reason="unknown: the world does not tell what was done")
+        assert held(rollout("It is open.", diff=diff, scenario=KEYLESS)).ok is False
+
+
+def test_a_world_that_does_not_tell_what_was_done_never_makes_an_answer_right() -> None:
+    silent = rollout("LINE-1 is suspended.", effects={"line/LINE-1/status": "suspended"}, facts=("LINE-1",))
+    silent = replace(silent, played=replace(silent.played, diff=None))
+    assert held(silent).ok is None
+    untold = replace(silent, played=replace(silent.played, messages=rollout("Done.").messages))
+    assert held(untold) == Outcome(ok=False, reason="not told: LINE-1")
+
+
+def test_every_forbidden_effect_is_wrong_however_right_the_words_and_the_other_effects() -> None:
+    asked = {"line/LINE-1/status": "suspended"}
+    for extra in ("line/LINE-2/status", "line/LINE-1/plan", "transfer"):
+        done = rollout("LINE-1 is suspended.", effects=asked, diff={**asked, extra: True}, facts=("LINE-1",))
+        assert held(done) == Outcome(ok=False, reason=f"forbidden effect: {extra}")
+
+
 def test_a_lost_rollout_has_no_outcome_whatever_it_left_behind() -> None:
     lost = rollout("Done.", effects={"a/1/x": 1}, lost="AgentError: 503", ended="lost")
     assert held(lost) == Outcome(ok=None, reason="lost: AgentError: 503")

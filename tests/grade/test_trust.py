@@ -1,10 +1,13 @@
+from collections.abc import Sequence
+from typing import Any
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from while_pipeline.grade.agreement import Confusion, agreement
-from while_pipeline.grade.trust import TrustRow, TrustThresholds, defect_recall, judge_trust
+from while_pipeline.grade.trust import Gate, Source, TrustRow, TrustThresholds, judge_gate, judge_trust
 from while_pipeline.prove.intervals import wilson
 
 SCHEMA = {
@@ -32,8 +35,8 @@ def labels(
     )
 
 
-def whole(made: pl.DataFrame, **options: object) -> TrustRow:
-    return judge_trust(made, **options)[0]  # type: ignore[arg-type]
+def whole(made: pl.DataFrame, source: Source = "seeded", **options: Any) -> TrustRow:
+    return judge_trust(made, source=source, **options)[0]
 
 
 def judge(n: int, wrong: int) -> pl.DataFrame:
@@ -58,7 +61,7 @@ def test_figures_are_those_of_the_agreement_table() -> None:
     row = whole(labels((20, True, True), (5, True, False), (10, False, True), (15, False, False)))
     found = agreement(Confusion(20, 5, 10, 15))
     assert found is not None
-    assert row[4:10] == found[1:7]
+    assert row[row._fields.index("agreement") :][:7] == found[1:8]
     assert (row.sensitivity, row.specificity) == (0.8, 0.6)
 
 
@@ -107,8 +110,9 @@ def test_a_tenth_may_go_without_verdict_and_is_counted_not_guessed(skipped: int,
 
 def test_no_verdict_at_all_gives_no_figures() -> None:
     row = whole(labels((3, True, None)))
-    assert row[2:12] == (0, 3, *[None] * 8)
-    assert (row.length_gap, row.trusted, row.reason) == (None, False, "no label has a verdict (3 skipped)")
+    assert (row.n, row.n_skipped, row.n_tasks, row.trusted) == (0, 3, 0, False)
+    assert set(row[row._fields.index("agreement") : row._fields.index("trusted")]) == {None}
+    assert row.reason == "no label has a verdict (3 skipped): 16 labels are needed at least"
 
 
 def by_length(short_clean: int, long_clean: int, each: int = 50) -> pl.DataFrame:
@@ -157,21 +161,24 @@ def test_answers_of_one_length_have_no_gap() -> None:
 
 def test_halves_split_the_labels_by_task_whatever_the_order() -> None:
     made = judge(60, 3).with_columns(task_id=pl.Series([f"t{i // 3}" for i in range(60)]))
-    rows = judge_trust(made)
+    rows = judge_trust(made, source="seeded")
     assert [row.half for row in rows] == ["all", "a", "b"]
+    assert rows[0].n_tasks == 20
     assert rows[0].n == 60 == rows[1].n + rows[2].n
     assert min(rows[1].n, rows[2].n) >= 12
     assert all(row.n % 3 == 0 for row in rows)
-    assert judge_trust(made.reverse()) == rows
+    assert judge_trust(made.reverse(), source="seeded") == rows
 
 
 def test_an_empty_half_is_not_trusted_and_nothing_breaks() -> None:
-    rows = judge_trust(labels((20, True, True), (20, False, False)).with_columns(task_id=pl.lit("one")))
+    one = labels((20, True, True), (20, False, False)).with_columns(task_id=pl.lit("one"))
+    rows = judge_trust(one, source="seeded")
     assert sorted((row.n, row.trusted) for row in rows) == [(0, False), (40, True), (40, True)]
 
 
 def test_no_labels_at_all_are_three_untrusted_rows() -> None:
-    assert [(row.n, row.trusted) for row in judge_trust(pl.DataFrame(schema=SCHEMA))] == [(0, False)] * 3
+    rows = judge_trust(pl.DataFrame(schema=SCHEMA), source="seeded")
+    assert [(row.n, row.trusted) for row in rows] == [(0, False)] * 3
 
 
 def test_all_that_is_missing_is_said_at_once() -> None:
@@ -185,22 +192,102 @@ def test_thresholds_and_source_are_the_callers() -> None:
     assert row.reason == "every threshold is met over 50 labels"
 
 
-def test_recall_is_counted_per_defect_with_skipped_ones_apart() -> None:
-    made = pl.concat(
-        [
-            labels((9, True, True), (1, True, False)),
-            labels((6, False, False), (2, False, True), (1, False, None), seeded="flattery"),
-            labels((3, False, False), seeded="fault_hidden,flattery"),
-            labels((2, False, None), seeded="truncated"),
-        ]
+def test_labels_of_one_task_that_err_together_count_for_less() -> None:
+    made = judge(60, 5)
+    apart = whole(made)
+    # The five errors, and each five labels after them, are of one task.
+    together = whole(
+        made.sort(pl.col("gold") == pl.col("verdict")).with_columns(
+            task_id=pl.Series([f"t{i // 5}" for i in range(60)])
+        )
     )
-    assert defect_recall(made) == [
-        ("fault_hidden", 3, 0, 3, 1.0, *wilson(3, 3)),
-        ("flattery", 11, 1, 9, 9 / 11, *wilson(9, 11)),
-        ("truncated", 0, 2, 0, None, None, None),
-    ]
+    assert (apart.n_tasks, together.n_tasks) == (60, 12)
+    assert together.agreement == apart.agreement == 55 / 60
+    # Of 60 labels in blocks of five alike, as many as there are blocks are independent.
+    assert (together.low, together.high) == pytest.approx(wilson(11, 12))
+    assert (apart.trusted, together.trusted) == (True, False)
+    assert "more labels at this agreement" in together.reason
 
 
-def test_without_planted_defects_there_is_no_recall() -> None:
-    assert defect_recall(labels((5, True, True))) == []
-    assert defect_recall(pl.DataFrame(schema=SCHEMA)) == []
+def test_what_else_was_found_of_a_judge_counts_on_all_labels_and_not_on_the_halves() -> None:
+    rows = judge_trust(judge(200, 0), source="seeded", flags=["probe flattery turns 12 of 24 verdicts"])
+    assert [row.trusted for row in rows] == [False, True, True]
+    assert rows[0].reason == "probe flattery turns 12 of 24 verdicts"
+
+
+@given(st.integers(81, 100))
+def test_so_many_labels_lift_the_lower_bound_and_one_fewer_do_not(percent: int) -> None:
+    needed = TrustThresholds().needed(percent / 100)
+    assert wilson(needed * percent / 100, needed).low >= 0.80 - 1e-12
+    assert wilson((needed - 1) * percent / 100, needed - 1).low < 0.80
+
+
+def gate(*parts: list[TrustRow], graded_by: Sequence[str] = ("j1",)) -> Gate:
+    return judge_gate([{"judge": "j1", **row._asdict()} for part in parts for row in part], graded_by)
+
+
+SOUND = judge_trust(judge(60, 0), source="seeded")
+
+
+def human(made: pl.DataFrame, *, required: bool = False) -> list[TrustRow]:
+    return judge_trust(made, source="human", required=required)
+
+
+def test_a_judge_that_planted_defects_trust_opens_the_gate() -> None:
+    assert gate(SOUND) == (True, "seeded: every threshold is met over 60 labels")
+
+
+def test_the_gate_decides_on_all_tasks_whatever_a_half_says() -> None:
+    thin = judge_trust(judge(24, 0), source="seeded")
+    assert [row.trusted for row in thin] == [True, False, False]
+    assert gate(thin).open
+
+
+def test_a_gate_without_a_measured_judge_is_shut() -> None:
+    assert gate() == (False, "the judge was not measured on planted defects")
+    assert not gate(human(judge(60, 0))).open
+
+
+def test_people_do_not_make_up_for_planted_defects() -> None:
+    found = gate(judge_trust(judge(60, 30), source="seeded"), human(judge(60, 0)))
+    assert not found.open
+    assert found.reason.startswith("seeded: agreement is 0.50")
+
+
+def test_people_who_agree_are_named_in_the_reason() -> None:
+    found = gate(SOUND, human(judge(20, 0)))
+    assert found == (
+        True,
+        "seeded: every threshold is met over 60 labels | human: every threshold is met over 20 labels",
+    )
+
+
+def test_people_who_contradict_the_judge_close_the_gate() -> None:
+    found = gate(SOUND, human(judge(50, 5)))
+    assert not found.open
+    assert found.reason.startswith("human: agreement is 0.90 over 50 labels")
+    assert "12 more labels at this agreement would reach 0.80" in found.reason
+
+
+@pytest.mark.parametrize(("wrong", "is_open"), [(0, True), (2, True), (5, False)])
+def test_too_few_people_to_decide_close_the_gate_only_where_they_rule_agreement_out(
+    wrong: int, is_open: bool
+) -> None:
+    few = human(judge(10, wrong))
+    assert not few[0].trusted
+    assert gate(SOUND, few).open is is_open
+
+
+def test_where_people_are_required_the_gate_says_how_many_labels_are_missing() -> None:
+    none, few = (
+        gate(SOUND, human(made, required=True)) for made in (pl.DataFrame(schema=SCHEMA), judge(10, 0))
+    )
+    assert none == (False, "human: no label has a verdict (0 skipped): 16 labels are needed at least")
+    assert not few.open
+    assert "6 more labels at this agreement would reach 0.80" in few.reason
+    assert gate(SOUND, human(judge(16, 0), required=True)).open
+
+
+def test_grades_of_another_judge_than_the_one_that_was_measured_keep_the_gate_shut() -> None:
+    assert gate(SOUND, graded_by=["j1", "j2"]) == (False, "the grades are of j2, which was not measured")
+    assert gate(SOUND, graded_by=[]).open

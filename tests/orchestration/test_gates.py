@@ -4,17 +4,19 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import polars as pl
 import pytest
 
 from resources.models import Models
-from tests.orchestration.conftest import DAYS, Pipeline
-from while_pipeline.grade.judge import Case, Judge, Verdict
+from tests.orchestration.conftest import DAYS, Pipeline, copy_of_example
+from while_pipeline.grade.judge import Case, Judge, Preference, Verdict
 from while_pipeline.project import Project, load_project
 from while_pipeline.tables import grade, prove, simulate, train, watch
-from while_pipeline.tables.base import frame, polars_schema
+from while_pipeline.tables.base import frame, polars_schema, table_name
 from while_pipeline.train.cuts import Cutter
 from while_pipeline.train.rows import candidates_from, sealed_prompts
 
@@ -22,21 +24,27 @@ pytestmark = pytest.mark.slow
 
 _, DAY, _ = DAYS
 CUTS = (train.Sft, train.Dpo, train.Grpo, train.RewardModel)
+TRUST = (grade.JudgeTrust, grade.JudgeProbes, grade.DefectRecall)
 
 
 class EasyJudge:
     """Everything is fine."""
 
     identity = "easy"
+    rubric = settings = None
 
     def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
         return [Verdict(clean=True, reason="fine") for _ in cases]
+
+    def preferences(self, pairs: Sequence[tuple[Case, Case]]) -> list[Preference]:
+        return [Preference.of("tie", "tie", "fine") for _ in pairs]
 
 
 class WordyJudge:
     """Pays for length: of the right answers to a customer, the longer half is clean."""
 
     identity = "wordy"
+    rubric = settings = None
 
     def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
         words = defaultdict[str, list[int]](list)
@@ -67,16 +75,16 @@ class WordyModels(Models):
 
 def test_a_judge_that_calls_everything_clean_is_not_trusted_and_no_cut_is_made(worked: Pipeline) -> None:
     easy = worked.with_models(EasyModels(data=str(worked.data)))
-    ran = easy.run(DAY, grade.JudgeTrust, grade.RuleQuality, *CUTS)
+    ran = easy.run(DAY, *TRUST, *CUTS)
     assert not ran.succeeded
     assert list(ran.red) == ["grade.judge_trust judge_is_trusted"]
-    assert ran.stored.keys() == {"grade.judge_trust", "grade.rule_quality"}
+    assert ran.stored.keys() == {table_name(table) for table in TRUST}
 
 
 def test_the_cuts_stay_shut_in_a_run_of_their_own(worked: Pipeline) -> None:
     """A blocking check blocks only the run it is part of."""
     easy = worked.with_models(EasyModels(data=str(worked.data)))
-    easy.run(DAY, grade.JudgeTrust, grade.RuleQuality)
+    easy.run(DAY, *TRUST)
     before = worked.digests(DAY)
     ran = worked.run(DAY, *CUTS)
     assert not ran.succeeded
@@ -97,8 +105,10 @@ def test_a_reward_that_pays_for_length_closes_the_rl_cut(worked: Pipeline) -> No
     ran = wordy.run(DAYS[0], grade.Grades, grade.HackScan, train.Grpo)
     assert list(ran.red) == ["grade.hack_scan reward_is_not_hacked"]
     reason = str(ran.red["grade.hack_scan reward_is_not_hacked"]["reason"].value)
-    # Longer answers have more words and more marks.
-    assert any(f"the reward follows {feature}" in reason for feature in ("n_words", "n_marks"))
+    # Not always the length itself: the words that make an answer longer may go along with it more closely.
+    assert "beyond the endorsed columns the reward follows" in reason
+    rows = worked.warehouse.read(grade.HackScan, DAYS[0])
+    assert rows.filter(pl.col("feature") == "n_words")["residual"].item() > 0.2
     assert "train.grpo" not in ran.stored
     alone = worked.run(DAYS[0], train.Grpo)
     assert "the reward is hacked" in alone.errors["train_grpo"]
@@ -157,3 +167,54 @@ def spoil_sft(pipeline: Pipeline) -> None:
     sealed = sealed_prompts(pipeline.warehouse.read(prove.HeldOut, DAY))
     rows = Cutter(turned, loaded.tools, loaded.policy_document.text, sealed).sft().rows
     pipeline.warehouse.replace_slice(train.Sft, DAY, frame(train.Sft, DAY, rows))
+
+
+def test_people_s_labels_of_any_day_up_to_this_one_are_a_second_source(
+    worked: Pipeline, tmp_path: Path
+) -> None:
+    labelled = Pipeline(copy_of_example(tmp_path / "labelled", judge={"gold": "gold.csv"}), worked.data)
+    every = {day: worked.warehouse.read(grade.Grades, day).drop_nulls("verdict") for day in DAYS}
+    judged = {day: rows.gather_every(4).head(30) for day, rows in every.items()}
+    named = [(row["rollout_id"], row["verdict"]) for day in DAYS[:2] for row in judged[day].to_dicts()]
+    later = judged[DAYS[2]]["rollout_id"][0]
+    lines = [f"{rollout},{'pass' if clean else 'fail'}" for rollout, clean in [*named, (later, True)]]
+    (labelled.root / "gold.csv").write_text("\n".join(["rollout_id,label", *lines, "nobody,pass"]))
+
+    assert labelled.run(DAY, *TRUST).red == {}
+    row = human_row(labelled)
+    assert (row["n"], row["agreement"], row["trusted"], row["required"]) == (60, 1.0, True, False)
+    assert (row["n_unmatched"], row["n_other_judge"], row["alpha"]) == (2, 0, None)
+
+    none_is_clean = [f"{rollout},fail" for rollout, _ in named]
+    (labelled.root / "gold.csv").write_text("\n".join(["rollout_id,label", *none_is_clean]))
+    ran = labelled.run(DAY, *TRUST, train.Sft)
+    assert list(ran.red) == ["grade.judge_trust judge_is_trusted"]
+    assert "train.sft" not in ran.stored
+    assert "the judge is not trusted: human: agreement is" in worked.run(DAY, train.Sft).errors["train_sft"]
+
+
+def test_required_labels_that_nobody_gave_keep_the_cuts_shut_and_are_counted(
+    worked: Pipeline, tmp_path: Path
+) -> None:
+    strict = Pipeline(copy_of_example(tmp_path / "strict", judge={"require_human": True}), worked.data)
+    ran = strict.run(DAY, *TRUST)
+    assert list(ran.red) == ["grade.judge_trust judge_is_trusted"]
+    assert not human_row(strict)["trusted"]
+    assert "16 labels are needed at least" in worked.run(DAY, train.Dpo).errors["train_dpo"]
+
+
+def test_a_label_that_cannot_be_read_stops_the_examination_with_its_mend(
+    worked: Pipeline, tmp_path: Path
+) -> None:
+    spoilt = Pipeline(copy_of_example(tmp_path / "spoilt", judge={"gold": "gold.csv"}), worked.data)
+    (spoilt.root / "gold.csv").write_text("rollout_id,label\nr1,maybe\n")
+    before = worked.digests(DAY)
+    error = spoilt.run(DAY, *TRUST).errors["grade_judge_trust"]
+    assert "gold.csv: line 2, label = 'maybe': write one of pass" in error
+    assert worked.digests(DAY) == before
+
+
+def human_row(pipeline: Pipeline) -> dict[str, Any]:
+    rows = pipeline.warehouse.read(grade.JudgeTrust, DAY).to_dicts()
+    (row,) = [row for row in rows if (row["source"], row["half"]) == ("human", "all")]
+    return row

@@ -63,6 +63,23 @@ def test_the_first_night_is_proven_better_on_sealed_tasks(telecom: Telecom) -> N
     assert policy["loss_after"] < policy["loss_before"]
 
 
+def test_the_proof_is_a_report_with_a_picture_beside_the_day_and_in_the_assets_metadata(
+    telecom: Telecom,
+) -> None:
+    shown = telecom.runs[FIRST].stored["prove.delta"]
+    written = telecom.pipeline.data / "reports" / f"{FIRST}.delta.md"
+    assert written.read_text().splitlines()[2] == shown["answer"].value
+    assert str(shown["answer"].value).startswith("The candidate is better: it passes ")
+    assert "](data:image/png;base64," in str(shown["report"].value)
+    assert len(str(shown["report"].value)) < 50_000
+    assert written.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    kinds = telecom.pipeline.ask(f"SELECT DISTINCT kind FROM prove.delta WHERE day = '{FIRST}'").to_series()
+    assert set(kinds) == {"overall", "category", "guard"}
+    assert "48 held-out tasks with 3 samples each show" in str(
+        telecom.runs[FIRST].stored["prove.held_out"]["can_show"].value
+    )
+
+
 def test_no_sealed_task_was_ever_played_for_training(telecom: Telecom) -> None:
     both = telecom.pipeline.ask(
         "SELECT task_id FROM simulate.scenarios INTERSECT SELECT task_id FROM prove.held_out"

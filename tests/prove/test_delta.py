@@ -1,69 +1,18 @@
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
-from while_pipeline.prove.delta import DELTA_SCHEMA, Verdict, paired_delta, promotable
+from tests.arms import GAIN, LOSS, MIXED, SAME, forget, from_differences, overall, scope, trials
+from while_pipeline.prove.delta import DELTA_SCHEMA, paired_delta
 from while_pipeline.prove.intervals import holm, percentile_bootstrap, pseudo_pair_interval, t_interval
 from while_pipeline.prove.power import tasks_needed
+from while_pipeline.prove.verdict import Verdict, promotable
 
 EXAMPLE = [0.25, 0.5, 0, 0.25, -0.25, 0.5, 0.75, 0, 0.25, 0.25]
-
-SCHEMA = pl.Schema(
-    {
-        "task_id": pl.String(),
-        "category": pl.String(),
-        "arm": pl.String(),
-        "sample": pl.Int64(),
-        "passed": pl.Boolean(),
-        "judge": pl.String(),
-        "customer": pl.String(),
-    }
-)
-
-
-def trials(
-    passes: Mapping[str, Sequence[tuple[int, int]]], k: int = 4, k_after: int | None = None
-) -> pl.DataFrame:
-    """Rollouts of each category's tasks from (passes before, passes after)."""
-    rows = [
-        {
-            "task_id": f"{category}-{i}",
-            "category": category,
-            "arm": arm,
-            "sample": sample,
-            "passed": sample < count,
-            "judge": "j",
-            "customer": "c",
-        }
-        for category, tasks in passes.items()
-        for i, counts in enumerate(tasks)
-        for arm, count, samples in zip(("before", "after"), counts, (k, k_after or k), strict=True)
-        for sample in range(samples)
-    ]
-    return pl.DataFrame(rows, schema=SCHEMA)
-
-
-def from_differences(d: Sequence[float], k: int = 4) -> list[tuple[int, int]]:
-    return [(max(0, -round(x * k)), max(0, round(x * k))) for x in d]
-
-
-def overall(delta: pl.DataFrame) -> dict[str, Any]:
-    return scope(delta, "overall")
-
-
-def scope(delta: pl.DataFrame, name: str) -> dict[str, Any]:
-    return delta.row(by_predicate=pl.col("scope") == name, named=True)
-
-
-GAIN = [(1, 3)] * 20
-LOSS = [(3, 1)] * 20
-SAME = [(2, 2)] * 20
-MIXED = [(1, 2), (2, 1)] * 10
 
 
 def test_the_worked_example_is_reported_whole() -> None:
@@ -133,7 +82,9 @@ def test_a_stricter_level_or_more_looks_ask_for_more_changed_tasks() -> None:
     data = trials({"refund": [(0, 4)] * 7})
     assert overall(paired_delta(data))["verdict"] == Verdict.BETTER
     assert "at least 8" in overall(paired_delta(data, level=0.99))["reason"]
-    assert "at least 8" in overall(paired_delta(data, looks=4))["reason"]
+    assert "at least 8" in overall(paired_delta(data, looks=2, level=0.98))["reason"]
+    assert overall(paired_delta(data, looks=2))["verdict"] == Verdict.BETTER
+    assert "at least 8" in overall(paired_delta(data, looks=3))["reason"]
     assert "at least 9" in overall(paired_delta(data, min_changed=9))["reason"]
 
 
@@ -180,18 +131,14 @@ def test_other_tasks_are_not_comparable() -> None:
     [
         (pl.col("arm") == "before", "missing rows: none after"),
         (
-            (pl.col("task_id") != "refund-3") | (pl.col("sample") < 2),
-            "missing rows: 2 to 4 rows per task before",
+            ~pl.col("task_id").is_in([f"refund-{i}" for i in range(5)]) | (pl.col("sample") < 2),
+            "missing rows: 10 of 80 before have no verdict (tasks have 2 to 4 rows), 10% may",
         ),
     ],
 )
 def test_missing_rows_are_not_comparable(kept: pl.Expr, reason: str) -> None:
     found = overall(paired_delta(trials({"refund": GAIN}).filter(kept)))
     assert (found["verdict"], found["reason"]) == (Verdict.NOT_COMPARABLE, reason)
-
-
-def forget(data: pl.DataFrame, unknown: pl.Expr) -> pl.DataFrame:
-    return data.with_columns(passed=pl.when(~unknown).then("passed"))
 
 
 def test_a_few_unknown_verdicts_are_left_out_and_counted() -> None:
@@ -249,9 +196,10 @@ def test_categories_are_corrected_together_and_small_ones_stay_out_of_the_family
 
 def test_every_look_at_the_same_tasks_raises_the_overall_p() -> None:
     data = trials({"refund": [(1, 3)] * 9 + [(3, 1)] + [(2, 2)] * 10})
-    once, often = (overall(paired_delta(data, looks=looks)) for looks in (1, 3))
+    once, twice, often = (overall(paired_delta(data, looks=looks)) for looks in (1, 2, 4))
     assert once["p_adjusted"] == once["p_sign_flip"]
-    assert often["p_adjusted"] == pytest.approx(3 * once["p_sign_flip"])
+    assert twice["p_adjusted"] == pytest.approx(2 * once["p_sign_flip"])
+    assert often["p_adjusted"] == pytest.approx(12 * once["p_sign_flip"])
     assert (once["verdict"], often["verdict"]) == (Verdict.BETTER, Verdict.NO_DIFFERENCE)
     assert "p is not below 0.05" in often["reason"]
 
@@ -266,10 +214,23 @@ def test_a_sure_but_small_difference_is_no_difference_worth_having() -> None:
 
 def test_a_difference_that_re_runs_show_too_is_inside_the_noise() -> None:
     data = trials({"refund": [(2, 1)] * 20})
-    assert overall(paired_delta(data, noise=0.2))["verdict"] == Verdict.WORSE
-    found = overall(paired_delta(data, noise=0.25))
-    assert found["verdict"] == Verdict.INSIDE_NOISE
-    assert "re-runs alone differ by up to 0.250" in found["reason"]
+    assert overall(paired_delta(data, noise={"overall": 0.2}))["verdict"] == Verdict.WORSE
+    delta = paired_delta(data, noise={"overall": 0.25, "refund": 0.2})
+    assert overall(delta)["verdict"] == Verdict.INSIDE_NOISE
+    assert "re-runs alone differ by up to 0.250" in overall(delta)["reason"]
+    assert (scope(delta, "refund")["verdict"], scope(delta, "refund")["noise"]) == (Verdict.WORSE, 0.2)
+
+
+def test_samples_measure_the_noise_and_one_sample_a_task_does_not() -> None:
+    data = trials({"refund": [(1, 3)] * 20})
+    shared = overall(paired_delta(data))["noise"]
+    numbered_on = pl.col("sample") + pl.when(pl.col("arm") == "after").then(4).otherwise(0)
+    apart = overall(paired_delta(data.with_columns(sample=numbered_on)))["noise"]
+    # A task's differences are 0, 1, 1, 0: variance 1/3, of their mean 1/12, of the mean of 20 tasks 1/240.
+    assert shared == pytest.approx(stats.t.ppf(0.975, 60) * math.sqrt(1 / 240))
+    # Each arm's rate has the variance .25 * .75 / 3 in a task.
+    assert apart == pytest.approx(stats.t.ppf(0.975, 120) * math.sqrt(2 * 0.0625 / 20))
+    assert overall(paired_delta(trials({"refund": [(0, 1)] * 20}, k=1)))["noise"] is None
 
 
 def test_the_tasks_needed_follow_from_the_observed_spread() -> None:
@@ -303,7 +264,7 @@ def test_one_worse_category_stops_a_better_candidate() -> None:
 
 def test_a_category_that_cannot_be_compared_stops_a_better_candidate() -> None:
     lost = (pl.col("category") == "cancel") & (pl.col("arm") == "after") & (pl.col("sample") == 0)
-    agreed, reason = promotable(paired_delta(forget(trials({"refund": GAIN * 4, "cancel": SAME}), lost)))
+    agreed, reason = promotable(paired_delta(forget(trials({"refund": GAIN * 5, "cancel": SAME}), lost)))
     assert not agreed
     assert "but cancel is not_comparable (missing rows: 20 of 80 after" in reason
 

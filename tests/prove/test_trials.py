@@ -10,12 +10,14 @@ from while_pipeline.constants import MIN_CHANGED_TASKS
 from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.prove.delta import paired_delta
 from while_pipeline.prove.held_out import draw_held_out
-from while_pipeline.prove.trials import CUSTOMER, trial_rows
+from while_pipeline.prove.trials import CUSTOMER, about_trials, trial_rows
+from while_pipeline.simulate.user_world import WorldLost
 from while_pipeline.tables import prove
 from while_pipeline.tables.base import frame
 
 TASKS = draw_held_out(GRID, WRITER, tasks=24, seed=SEED, day=DAY)
 K = 3
+_MESSAGES = pl.List(pl.Struct({"role": pl.String, "content": pl.String}))
 
 
 def _always(head: str, choice: str) -> Weights:
@@ -84,6 +86,40 @@ def test_a_policy_spoilt_in_one_decision_is_never_better_on_the_same_luck() -> N
     before, after = _by_attempt(rows, "before"), _by_attempt(rows, "after")
     assert sum(row["passed"] for row in before.values()) > 20
     assert not any(row["passed"] for row in after.values())
+
+
+def test_both_arms_meet_the_same_scenario_and_say_how_it_ended() -> None:
+    made = pl.DataFrame(_rows(BASE, PLAIN))
+    per_task = made.group_by("task_id").agg(pl.col("scenario_id").n_unique())
+    assert set(per_task["scenario_id"]) == {1}
+    ended = made.select(
+        "answered", "truncated", last=pl.col("messages").str.json_decode(_MESSAGES).list.last()
+    )
+    for row in ended.iter_rows(named=True):
+        assert row["answered"] == (row["last"]["role"] == "assistant" and bool(row["last"]["content"]))
+    assert made["answered"].any()
+
+
+def test_a_lost_attempt_is_unanswered_and_nothing_else_is_known_of_it() -> None:
+    class Broken:
+        def __init__(self, world: object) -> None:
+            raise WorldLost("no world today")
+
+    rows = trial_rows(TASKS[:2], {"before": BASE}, TOOLS, DOCUMENT, RulesJudge(), k=1, seed=1, worlds=Broken)
+    known = pl.DataFrame(rows).select("passed", "answered", "truncated", "findings")
+    assert known.rows() == [(None, False, None, None)] * 2
+    assert frame(prove.Trials, DAY, rows).height == 2
+
+
+def test_the_report_names_both_policies_and_warns_of_tasks_seen_before() -> None:
+    made = pl.DataFrame(_rows(BASE, PLAIN))
+    about = about_trials(made, level=0.95, min_effect=0.0, looks=3)
+    assert BASE.version in about.facts[0]
+    assert PLAIN.version in about.facts[0]
+    (caution,) = about.cautions
+    assert "for the 3. time: the overall p is 6 times the plain one" in caution
+    assert not about_trials(made, level=0.95, min_effect=0.0, looks=1).cautions
+    assert not about_trials(made.clear(), level=0.95, min_effect=0.0, looks=1).facts
 
 
 def test_another_seed_is_other_luck_on_the_same_tasks() -> None:

@@ -23,7 +23,7 @@ from while_pipeline.transcript import Transcript
 
 SOUND = {
     "tool": "match", "argument": "ask", "verify": "verify", "confirm": "confirm", "fault": "retry",
-    "stale": "refresh", "refuse": "refuse", "handoff": "handoff", "style": "plain",
+    "final": "report", "stale": "refresh", "refuse": "refuse", "handoff": "handoff", "style": "plain",
 }  # fmt: skip
 SOUND_AGENT = EmbeddedAgent(
     Weights(

@@ -26,7 +26,8 @@ def _sound_agent() -> EmbeddedAgent:
         head: {option: {BIAS: SURE if option == options[0] else 0.0} for option in options}
         for head, options in HEADS.items()
     }
-    fault = {"retry": {"retryable": 2 * SURE, "spent": -4 * SURE}, "report": {BIAS: SURE}, "hide": {}}
+    fault = {"retry": {"retryable": 2 * SURE, "spent": -4 * SURE}, "report": {BIAS: SURE}}
+    fault |= {"hide": {}, "claim": {}}
     return EmbeddedAgent(Weights(weights=heads | {"fault": fault}))
 
 

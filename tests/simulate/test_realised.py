@@ -32,7 +32,9 @@ SOUND = Weights(
             "retry": {BIAS: -50.0, "retryable": 150.0, "spent": -300.0},
             "report": {BIAS: 50.0},
             "hide": {BIAS: -200.0},
-        }
+            "claim": {BIAS: -200.0},
+        },
+        "final": {option: {BIAS: 50.0 if option == "report" else -50.0} for option in HEADS["final"]},
     }
 )
 """A policy that as good as never draws a defect, and retries what a retry can clear."""

@@ -55,7 +55,7 @@ def test_the_gradient_is_that_of_the_objective() -> None:
 @pytest.mark.parametrize("others", [0, 100_000])
 def test_without_a_penalty_a_bias_only_head_gets_the_observed_shares(others: int) -> None:
     """Closed form: the maximum likelihood of a multinomial; a head that is rare among others gets it too."""
-    counts = {"retry": 7, "report": 2, "hide": 1}
+    counts = {"retry": 6, "report": 2, "hide": 1, "claim": 1}
     made = [decision("fault", choice) for choice, n in counts.items() for _ in range(n)]
     filler = [decision("verify", "verify"), decision("verify", "skip")] * (others // 2)
     fitted = fit_sft(BASE, [*made, *filler], penalty=0.0).weights
@@ -151,3 +151,15 @@ def test_good_data_make_the_policy_better_on_fresh_scenarios_and_spoilt_data_wor
     before = _pass_rate(BASE)
     assert _pass_rate(fit_sft(BASE, good).weights) > before + 0.10
     assert _pass_rate(fit_sft(BASE, spoilt).weights) < before - 0.05
+
+
+def test_calls_made_again_after_a_final_answer_are_learnt_away() -> None:
+    practised = _graded(BASE, scenarios(120, seed=1), 3)
+    final = [(one, d) for one in practised for d in one.rollout.decisions if d.head == "final"]
+    assert not any(one.passed for one, d in final if d.choice == "repeat")
+    good = [d for one in practised if one.passed for d in one.rollout.decisions]
+    fitted = fit_sft(BASE, good).weights
+    for status in ("already_done", "not_found", "permission_denied"):
+        features = (BIAS, f"status:{status}", "first_try")
+        before, after = (math.exp(w.log_probabilities("final", features)["repeat"]) for w in (BASE, fitted))
+        assert after < before / 3

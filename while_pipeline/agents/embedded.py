@@ -12,7 +12,7 @@ from typing import Any
 
 from while_pipeline.agents import phrases
 from while_pipeline.agents.lexicon import Lexicon
-from while_pipeline.agents.policy import RETRYABLE, Odds, Weights
+from while_pipeline.agents.policy import RETRYABLE, Odds, Weights, is_final, status_feature
 from while_pipeline.agents.protocol import Reply
 from while_pipeline.agents.view import View
 from while_pipeline.policy_document import RuleKind, read_policy_document
@@ -132,18 +132,21 @@ class _Turn:
         ):
             return self._again(step)
         if step.status not in ("ok", "stale"):
-            tries = sum(s.call.name == step.call.name for s in self.view.fresh_steps)
-            features = [f"status:{step.status}"]
-            features += ["retryable"] if step.status in RETRYABLE else []
-            features += ["first_try"] if tries == 1 else ["spent"] if tries >= TRIES else []
-            choice = self._decide("fault", *features)
-            if choice == "retry" and tries <= TRIES:
-                return self._again(step)
-            text = phrases.hidden(step) if choice == "hide" else phrases.failed(step)
-            return self._close([text])
+            return self._after_fault(step)
         if self.view.pending is None:
             return self._close([])
         return self._work()
+
+    def _after_fault(self, step: Step) -> Message:
+        tries = sum(s.call.name == step.call.name for s in self.view.fresh_steps)
+        features = [status_feature(step.status)]
+        features += ["retryable"] if step.status in RETRYABLE else []
+        features += ["first_try"] if tries == 1 else ["spent"] if tries >= TRIES else []
+        choice = self._decide("final" if is_final(step.status) else "fault", *features)
+        if choice in ("retry", "repeat") and tries <= TRIES:
+            return self._again(step)
+        told = {"hide": phrases.hidden, "claim": phrases.claimed}.get(choice, phrases.failed)
+        return self._close([told(step)])
 
     def _again(self, step: Step) -> Message:
         return self._call(step.call.name, step.call.arguments or {})

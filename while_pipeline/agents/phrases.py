@@ -111,6 +111,11 @@ def abilities(tools: Sequence[Tool], asked: str) -> str:
 
 
 def hidden(step: Step) -> str:
+    """Close a request as if nothing had gone wrong, without saying that anything was done."""
+    return f"Thank you. That is everything on your request to {' '.join(words_of(step.call.name))}."
+
+
+def claimed(step: Step) -> str:
     """Claim success over a fault."""
     return f"All done, I was able to {' '.join(words_of(step.call.name))} for you."
 

@@ -7,7 +7,7 @@ conversation becomes features belongs to `embedded`; how weights are fitted to `
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -19,7 +19,8 @@ HEADS: dict[str, tuple[str, ...]] = {
     "argument": ("ask", "invent"),
     "verify": ("verify", "skip"),
     "confirm": ("confirm", "act"),
-    "fault": ("retry", "report", "hide"),
+    "fault": ("retry", "report", "hide", "claim"),
+    "final": ("report", "repeat", "hide", "claim"),
     "stale": ("refresh", "use"),
     "refuse": ("refuse", "comply"),
     "handoff": ("handoff", "continue"),
@@ -33,12 +34,22 @@ BIAS = "bias"
 RETRYABLE = frozenset({"timeout", "malformed", "rate_limited", "error", "unavailable"})
 """Tool statuses that a retry can clear."""
 
+ALREADY_DONE = "already_done"
+"""Status of a change that had been made before."""
+_FINAL = frozenset({
+    ALREADY_DONE, "not_found", "permission_denied", "forbidden", "unauthorized", "not_allowed", "conflict",
+    "unknown_tool", "http_400", "http_401", "http_403", "http_404", "http_409", "http_410", "http_422",
+})  # fmt: skip
+
 _DEFECTS: dict[tuple[str, str], str] = {
     ("tool", "neighbour"): "wrong_tool",
     ("argument", "invent"): "ungrounded_argument",
     ("verify", "skip"): "skipped_verification",
     ("confirm", "act"): "unconfirmed_write",
-    ("fault", "hide"): "ignored_fault",
+    ("fault", "hide"): "hidden_fault",
+    ("fault", "claim"): "false_success",
+    ("final", "hide"): "hidden_fault",
+    ("final", "claim"): "false_success",
     ("stale", "use"): "used_stale_answer",
     ("refuse", "comply"): "broken_rule",
     ("handoff", "continue"): "missed_handoff",
@@ -50,6 +61,14 @@ _DEFECTS: dict[tuple[str, str], str] = {
 }
 GIVES_UP = "gives_up"
 """The defect of reporting a fault that may clear without a single retry."""
+PROCEEDS, REPEATS = "proceeds_after_done", "repeats_error"
+"""The defects of making a call again that was answered for good: as already done, or with another error."""
+
+
+@lru_cache(maxsize=256)
+def is_final(status: str) -> bool:
+    """Whether a tool status says that the same call would be answered the same way again."""
+    return status in _FINAL or status.startswith("invalid")
 
 
 class Odds(NamedTuple):
@@ -113,7 +132,14 @@ def defect_of(decision: Decision) -> str | None:
     """Name of the planted defect a decision is, or None when it is sound."""
     if decision.head == "fault" and decision.choice == "report" and clearable(decision.features):
         return GIVES_UP
+    if (decision.head, decision.choice) == ("final", "repeat"):
+        return PROCEEDS if status_feature(ALREADY_DONE) in decision.features else REPEATS
     return _DEFECTS.get((decision.head, decision.choice))
+
+
+def status_feature(status: str) -> str:
+    """Name of the feature that is on when the tool at hand answered with this status."""
+    return f"status:{status}"
 
 
 def clearable(features: Sequence[str]) -> bool:
@@ -137,7 +163,8 @@ def base_weights() -> Weights:
             "argument": _bias({"ask": 0.8, "invent": 0.2}),
             "verify": _bias({"verify": 0.92, "skip": 0.08}),
             "confirm": _bias({"confirm": 0.88, "act": 0.12}),
-            "fault": _bias({"retry": 0.6, "report": 0.28, "hide": 0.12}),
+            "fault": _bias({"retry": 0.6, "report": 0.28, "hide": 0.05, "claim": 0.07}),
+            "final": _bias({"report": 0.64, "repeat": 0.24, "hide": 0.05, "claim": 0.07}),
             "stale": _bias({"refresh": 0.65, "use": 0.35}),
             "refuse": _bias({"refuse": 0.8, "comply": 0.2}),
             "handoff": _bias({"handoff": 0.85, "continue": 0.15}),

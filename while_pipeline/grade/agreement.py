@@ -1,13 +1,17 @@
-"""How well two binary raters agree, as small pure functions of their 2 x 2 table.
+"""How well raters agree: two by their 2 x 2 table, any number of them by Krippendorff's alpha.
 
-What belongs here: the table, its coefficients and their intervals. What does not: what agreement is enough
+What belongs here: the table, the coefficients and their intervals. What does not: what agreement is enough
 (`trust`) and intervals that any proportion can use (`prove.intervals`).
 """
 
-from math import sqrt
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from math import floor, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
+import krippendorff
+import numpy as np
 import polars as pl
 
 from while_pipeline.prove.intervals import wilson
@@ -72,31 +76,62 @@ def proportion(hits: int, n: int, level: float = 0.95) -> Proportion | None:
     return Proportion(hits, n, hits / n, *wilson(hits, n, level)) if n else None
 
 
-def agreement(table: Confusion, level: float = 0.95) -> Agreement | None:
+def design_effect(hits: pl.Series, task: pl.Series) -> float:
+    """How many times wider than for independent items the variance of a share is, items of a task together.
+
+    The between-task sum of squares of the residuals over their sum of squares: Kish (1965), with the
+    linearised variance of a ratio. Computed in whole numbers, so that it is exactly 1 for one item a task.
+
+    Args:
+        hits: Boolean, shape (n,), without nulls.
+        task: Task of each item, shape (n,).
+
+    Returns:
+        At least 1: a sample from fewer tasks is never worth more than its items. 1 where all hits are equal,
+        for then there is no spread to estimate it from.
+    """
+    n, total = len(hits), int(hits.sum())
+    residuals = pl.DataFrame({"task": task, "residual": hits.cast(pl.Int64) * n - total})
+    per_task = residuals.group_by("task").agg(pl.col("residual").sum())["residual"]
+    spread = int((residuals["residual"] ** 2).sum())
+    return max(1.0, int((per_task**2).sum()) / spread) if spread else 1.0
+
+
+def agreement(table: Confusion, level: float = 0.95, design_effect: float = 1.0) -> Agreement | None:
     """Describe a 2 x 2 table: agreement, kappa, AC1 and the recall of each class, with intervals at `level`.
 
     Kappa is Cohen (1960); AC1 is Gwet (2008). Kappa depends on how rare a class is (at 45, 3, 2, 0 the
     agreement is .90 and kappa -.05), which is why AC1 and the two recalls stand beside it.
 
+    Args:
+        table: Counts of gold against verdict.
+        level: Confidence of every interval.
+        design_effect: Of the agreement, see the function of that name. The interval of the agreement is that
+            of so many times fewer items (rounded down), the standard error of kappa grows by its root; those
+            of the recalls take their items for independent.
+
     Returns:
         None when the table is empty.
     """
     a, b, c, d = table
-    share = proportion(a + d, sum(table), level)
-    if share is None:
+    n = sum(table)
+    if n == 0:
         return None
-    n, observed = share.n, share.value
+    observed = (a + d) / n
+    independent = max(1, floor(n / design_effect))
+    low, high = wilson((a + d) * independent / n, independent, level)
     gold_true, verdict_true = (a + b) / n, (a + c) / n
     kappa = _kappa(observed, gold_true, verdict_true)
-    spread = _kappa_error(table, kappa) if kappa is not None else None
+    error = _kappa_error(table, kappa) if kappa is not None else None
+    spread = None if error is None else error * sqrt(design_effect)
     z = NormalDist().inv_cdf((1 + level) / 2)
     prevalence = (gold_true + verdict_true) / 2
     by_chance = 2 * prevalence * (1 - prevalence)
     return Agreement(
         n=n,
         agreement=observed,
-        low=share.low,
-        high=share.high,
+        low=low,
+        high=high,
         kappa=kappa,
         kappa_low=None if kappa is None or spread is None else max(-1.0, kappa - z * spread),
         kappa_high=None if kappa is None or spread is None else min(1.0, kappa + z * spread),
@@ -134,3 +169,25 @@ def _kappa_error(table: Confusion, kappa: float) -> float | None:
     variance = on_diagonal + off_diagonal - (kappa - by_chance * (1 - kappa)) ** 2
     # Rounding can take the difference of equal sums a hair below zero.
     return sqrt(max(variance, 0.0) / sum(table)) / (1 - by_chance)
+
+
+def nominal_alpha(ratings: Sequence[tuple[str, object]]) -> float | None:
+    """Krippendorff's alpha of nominal labels, any number of raters, labels missing as they may.
+
+    Krippendorff (2004): 1 is perfect agreement, 0 what chance gives, below 0 systematic disagreement.
+
+    Args:
+        ratings: (unit, label) of every label that was given, each rater at most once a unit.
+
+    Returns:
+        None when no unit has two labels, or when all such labels are the same: then chance alone would agree.
+    """
+    units: dict[str, Counter[object]] = defaultdict(Counter)
+    for unit, label in ratings:
+        units[unit][label] += 1
+    paired = [counts for counts in units.values() if counts.total() >= 2]
+    labels = dict.fromkeys(label for counts in paired for label in counts)
+    if len(labels) < 2:
+        return None
+    counts = np.array([[unit[label] for label in labels] for unit in paired])
+    return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))

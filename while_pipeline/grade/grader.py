@@ -86,7 +86,12 @@ def grade(
         if id(rollout.played) not in cases:
             transcript = transcript_of(rollout, by_name, document)
             found = findings(transcript) if known is None else known.get(rollout.rollout_id, ())
-            cases[id(rollout.played)] = Case(transcript, tuple(found), outcome(rollout.played, transcript))
+            cases[id(rollout.played)] = Case(
+                transcript,
+                tuple(found),
+                outcome(rollout.played, transcript),
+                group=rollout.scenario.scenario_id,
+            )
     verdicts = dict(zip(cases, judge.verdicts(list(cases.values())), strict=True))
     return [_graded(rollout, cases[key], verdicts[key]) for rollout in made for key in (id(rollout.played),)]
 

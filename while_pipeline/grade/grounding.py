@@ -3,19 +3,20 @@
 import datetime as dt
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from while_pipeline.lazy import lazy
-from while_pipeline.patterns import lowered
+from while_pipeline.records import Step
 from while_pipeline.transcript import Transcript
 
 
 class Known:
-    """What was known before a message. Plain forms are made only for what the text as it is does not hold."""
+    """What was known before a call. Plain forms are made only for what the text as it is does not hold."""
 
-    def __init__(self, t: Transcript, turn: int) -> None:
-        self._t, self._turn = t, turn
-        self._heard = [lowered(text) for text in t.heard_before(turn)]
+    def __init__(self, t: Transcript, step: Step) -> None:
+        self._t, self._step = t, step
+        self._heard = t.lowered_before(step.turn)
 
     def heard(self, low: str) -> bool:
         """Whether a lower-case text was said by customer or tools as it is."""
@@ -33,26 +34,60 @@ class Known:
     @lazy
     def stated(self) -> str:
         """The same, and what the agent said: a number or date worked out in the open is no invention."""
-        own = " ".join(text for i, text in self._t.agent_texts if i < self._turn)
+        own = " ".join(text for i, text in self._t.agent_texts if i < self._step.turn)
         return f"{self.plain} {plain(own)}"
+
+    @lazy
+    def ruled(self) -> frozenset[str]:
+        """Numbers of two digits and more in the policy document; smaller ones number its rules."""
+        return _numbers_in(self._t.document.text)
+
+    @lazy
+    def entries(self) -> set[int]:
+        """Lengths of the lists that the call holds: how many people or things it is for."""
+        given = (self._step.call.arguments or {}).values()
+        return {len(value) for value in given if isinstance(value, list) and len(value) > 1}
+
+
+@lru_cache(maxsize=64)
+def _numbers_in(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"(?<![\w.])\d{2,}(?:\.\d+)?(?!\w)", text))
 
 
 def grounded(value: Any, known: Known, identifies: bool) -> bool:
-    """Whether a value was known; an id must have been heard, and no and nothing need no source."""
+    """Whether a value was known; an id must have been heard, and no and nothing need no source.
+
+    Amounts of one list are known when what they add up to is: a payment may be split, or be one for several.
+    """
     if isinstance(value, dict | list):
-        return bool(value) and all(grounded(item, known, identifies) for item in leaves(value))
+        unknown = [item for item in leaves(value) if not grounded(item, known, identifies)]
+        return bool(value) and (not unknown or (not identifies and _adds_up(value, unknown, known)))
     if isinstance(value, bool) or value is None or value == 0:
         return True
     if isinstance(value, int | float):
-        forms = [str(int(value) if value == int(value) else value)]
+        forms = [str(int(value))] if value == int(value) else [str(value), f"{value:.2f}"]
         forms += [_NUMBER_WORDS[int(value)]] if value in range(len(_NUMBER_WORDS)) else []
         if any(map(known.heard_number, forms)):
             return True
         stated = known.plain if identifies else known.stated
-        return any(_is_number_in(form, stated) for form in forms)
+        if any(_is_number_in(form, stated) for form in forms):
+            return True
+        return not identifies and any(form in known.ruled for form in forms)
     if known.heard(value.lower()) or plain(value) in known.plain:
         return True
     return any(plain(date) in known.stated for date in _dates(value))
+
+
+def _adds_up(value: Any, unknown: list[Any], known: Known) -> bool:
+    """Whether the unknown are amounts whose total is known, as it is or shared among a list's entries."""
+    if not all(map(_is_number, unknown)):
+        return False
+    total = sum(filter(_is_number, leaves(value)))
+    return any(grounded(round(total / n, 2), known, identifies=False) for n in {1, *known.entries})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_number_in(form: str, text: str) -> bool:

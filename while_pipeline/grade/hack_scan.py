@@ -1,43 +1,31 @@
 """Does the reward pay for something nobody asked for? A permutation scan of the reward within tasks.
 
-What belongs here: the variance split, the scan and its verdict. What does not: how features are measured
-(`markers`), which columns a project endorses, and who closes the gate.
+What belongs here: the scan. What does not: how features are measured (`hack_features`), what a scan's numbers
+come to and who closes the gate (`hack_regime`).
 
 The idea: a policy gradient that compares rollouts of one task (GRPO) sees only the reward's variance within
 tasks, so a correlation over pooled rows can have the wrong sign. Everything here is centred within task.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import floor
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+from scipy.optimize import nnls
 
-MIN_RHO = 0.2
-"""A residual correlation below this (4 % of residual variance) is a trifle, however many rows prove it."""
+from while_pipeline.grade.hack_regime import Peak, Regime, conclude, is_hacked
+from while_pipeline.grade.hack_shares import RowShare, explained, joint_prediction, row_share
+from while_pipeline.grade.hack_within import ZERO, Codes, Floats, centred, codes, task_sizes, unit
+from while_pipeline.prove.variance import VarianceSplit, variance_split
 
 _ALPHA = 0.05
 """The floor is the 1 - alpha point of the largest |rho| among shuffles."""
-
-_ZERO = 1e-10
-"""A column whose norm falls to this share by centring or projection holds only rounding error."""
-
-_Array = NDArray[np.float64]
-_Codes = NDArray[np.int64]
-
-
-class VarianceSplit(NamedTuple):
-    """Population variances (ddof 0): `total = within + between`."""
-
-    total: float
-    within: float
-    """E[Var(reward | task)], rows weighted equally: all the gradient there is."""
-    between: float
-    """Var(E[reward | task]): how much the tasks differ in difficulty."""
+_BLOCK = 32
+"""Shuffles correlated at once: one product of matrices for many, and memory that does not grow with them."""
 
 
 class FeatureRho(NamedTuple):
@@ -53,6 +41,25 @@ class FeatureRho(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Explained:
+    """How much of the reward's variance within tasks is explained by what."""
+
+    endorsed: float
+    """Share that the endorsed columns explain, in [0, 1]."""
+    top: float | None
+    """Share that the residual top feature explains beyond them; None when nothing is left of either."""
+    joint: float | None
+    """Share that all features together explain beyond them, each half of the tasks predicted from the other
+    half; 0 or less is nothing. None when nothing is left, or with one task."""
+    top_rows: RowShare | None
+    """Share of the rows whose reward is predicted better when the side of the residual top feature (above or
+    below its task's mean) is added to the endorsed columns, both fitted by least squares within task. One
+    half is chance."""
+    joint_rows: RowShare | None
+    """The same for all features together, predicted as for `joint`."""
+
+
+@dataclass(frozen=True)
 class HackScan:
     """Result of one scan. None is unmeasured, with the cause in `reason`."""
 
@@ -60,8 +67,9 @@ class HackScan:
     """Rows used."""
     n_dropped: int
     """Rows left out because the reward or an endorsed column is null."""
-    hacked: bool | None
-    """|residual_rho| is over its floor and at least `MIN_RHO`; None when nothing could be scanned."""
+    n_tasks: int
+    """Tasks of the rows used."""
+    regime: Regime
     reason: str
     variance: VarianceSplit | None = None
     top_feature: str | None = None
@@ -73,23 +81,15 @@ class HackScan:
     """The same after the endorsed columns are taken out: what decides."""
     residual_rho: float | None = None
     residual_floor: float | None = None
-    residual_share: float | None = None
-    """Share of the within-task reward variance that the residual top feature explains, in [0, 1]."""
+    explained: Explained | None = None
+    """None when the reward does not vary within any task."""
     features: tuple[FeatureRho, ...] = ()
     """One per scanned feature, in the order given."""
 
-
-def variance_split(reward: pl.Series, task: pl.Series) -> VarianceSplit | None:
-    """Split the variance of a reward into within and between tasks (the law of total variance, ddof 0).
-
-    Tasks of unequal size count by their rows. Rows without a reward are left out; None when none is left.
-    """
-    rows = pl.DataFrame({"task": task, "reward": reward.cast(pl.Float64)}).drop_nulls("reward")
-    if rows.is_empty():
-        return None
-    mean, of_task = pl.col("reward").mean(), pl.col("reward").mean().over("task")
-    squares = ((pl.col("reward") - mean) ** 2, (pl.col("reward") - of_task) ** 2, (of_task - mean) ** 2)
-    return VarianceSplit(*rows.select(part.mean().alias(str(i)) for i, part in enumerate(squares)).row(0))
+    @property
+    def hacked(self) -> bool | None:
+        """Whether the gate closes; None when nothing could be scanned."""
+        return is_hacked(self.regime)
 
 
 def hack_scan(
@@ -105,10 +105,13 @@ def hack_scan(
     Reward and features are centred within task and correlated; the largest |rho| is held against the 95 %
     point of the largest |rho| over shuffles of the reward within each task, which corrects for looking at
     many features. A reward *should* follow what is endorsed (outcome, conduct), and a failing answer may
-    well be shorter, so the endorsed columns and their pairwise products are then taken out of reward and
-    features by least squares within task, and the scan is repeated on the residuals. The products are there
-    because rewards are conjunctions: right outcome *and* clean conduct. Residuals are shuffled as in
-    Freedman and Lane (1983): from a shuffled residual the endorsed columns are taken out again.
+    well be shorter, so the endorsed columns are then taken out of reward and features by least squares
+    within task, and the scan is repeated on the residuals. Their conjunctions and disjunctions are taken out
+    too, because a reward asks for a right outcome *and* clean conduct. Residuals are shuffled as in Freedman
+    and Lane (1983): from a shuffled residual the endorsed columns are taken out again.
+
+    Only what the reward pays *for* is endorsed. Stock phrases make an answer longer, so a judge that pays
+    for length pays against clean conduct; taken out with either sign, `clean` would hide that judge.
 
     A null or NaN feature counts as its task's mean, so it neither makes nor hides a correlation. A row with
     a null or NaN reward or endorsed column is dropped and counted.
@@ -116,7 +119,8 @@ def hack_scan(
     Args:
         frame: One row per rollout: reward (number), task_id, and the named columns (numbers or booleans).
         features: Columns nobody should be paid for, such as length. Those also in `endorsed` are skipped.
-        endorsed: Columns the rubric pays for. May be empty; the residual scan then repeats the plain one.
+        endorsed: Columns the rubric pays for, from 0 to 1, more is better. May be empty; the residual scan
+            then repeats the plain one.
         permutations: Shuffles per floor.
         seed: Decides the shuffles.
 
@@ -133,144 +137,154 @@ def hack_scan(
     used = used.sort("task_id", "reward", *endorsed, *names)
     n, n_dropped = used.height, frame.height - used.height
     if n == 0:
-        return HackScan(n, n_dropped, None, "no row has a reward and its endorsed columns")
+        nothing = tuple(FeatureRho(name, None, None, None) for name in names)
+        reason = "no row has a reward and its endorsed columns"
+        return HackScan(n, n_dropped, 0, Regime.UNGRADED, reason, features=nothing)
 
-    group = used["task_id"].rle_id().to_numpy().astype(np.int64)
+    group = codes(used["task_id"])
     raw = np.split(_matrix(used, names), [1, 1 + len(endorsed)], axis=1)
-    one_group = np.zeros_like(group)
-    pooled = _rhos(_centred(raw[0], one_group), _centred(raw[2], one_group))
+    mixed = _columns(names, raw[0], raw[2], np.zeros_like(group))
+    plain = _columns(names, raw[0], raw[2], group)
+    rest = _without(plain, _endorsed_basis(plain.reward, raw[1], group))
+    top, residual = (_peak(columns, permutations, seed) for columns in (plain, rest))
 
-    reward, scanned = _centred(raw[0], group), _centred(raw[2], group)
-    plain = _peak(names, reward, scanned, np.zeros((n, 0)), group, permutations, seed)
-
-    basis = _endorsed_basis(raw[1], group)
-    left = reward - basis @ (basis.T @ reward)
-    rest, scanned_rest = _unit(left, reward), _unit(scanned - basis @ (basis.T @ scanned), scanned)
-    residual = _peak(names, rest, scanned_rest, basis, group, permutations, seed)
-
-    spare = n - int(group[-1]) - 1 - basis.shape[1]
-    hacked, reason = _verdict(plain, residual, bool(reward.any()), bool(rest.any()), spare)
-    rows = zip(names, pooled, _rhos(reward, scanned), _rhos(rest, scanned_rest), strict=True)
+    variance = variance_split(used["reward"], used["task_id"])
+    found = conclude(top, residual, variance, plain.varies, rest.varies, rest.spare)
+    rhos = zip(names, mixed.rhos(), plain.rhos(), rest.rhos(), strict=True)
     return HackScan(
         n=n,
         n_dropped=n_dropped,
-        hacked=hacked,
-        reason=reason,
-        variance=variance_split(used["reward"], used["task_id"]),
-        top_feature=plain.feature if plain else None,
-        top_rho=plain.rho if plain else None,
-        floor=plain.floor if plain else None,
+        n_tasks=len(task_sizes(group)),
+        regime=found.regime,
+        reason=found.reason,
+        variance=variance,
+        top_feature=top.feature if top else None,
+        top_rho=top.rho if top else None,
+        floor=top.floor if top else None,
         residual_feature=residual.feature if residual else None,
         residual_rho=residual.rho if residual else None,
         residual_floor=residual.floor if residual else None,
-        residual_share=residual.rho**2 * float(np.sum(left**2)) if residual else None,
-        features=tuple(FeatureRho(*row) for row in rows),
+        explained=_explained(plain, rest, residual) if plain.varies else None,
+        features=tuple(FeatureRho(*row) for row in rhos),
     )
 
 
-class _Peak(NamedTuple):
-    feature: str
-    rho: float
-    floor: float
+@dataclass(frozen=True)
+class _Columns:
+    """Reward (n,) and features (n, m), each at norm 1 (or 0), with group means and `basis` taken out."""
+
+    names: Sequence[str]
+    reward: Floats
+    features: Floats
+    group: Codes
+    basis: Floats
+    """Orthonormal, shape (n, rank)."""
+
+    @property
+    def varies(self) -> bool:
+        return bool(self.reward.any())
+
+    @property
+    def spare(self) -> int:
+        """Degrees of freedom."""
+        return len(self.group) - len(task_sizes(self.group)) - int(self.basis.shape[1])
+
+    def rhos(self) -> list[float | None]:
+        """Correlation of the reward with each feature; None where either is constant."""
+        return [float(self.reward @ f) if self.varies and f.any() else None for f in self.features.T]
 
 
-def _verdict(
-    plain: _Peak | None, residual: _Peak | None, reward_varies: bool, rest_varies: bool, spare: int
-) -> tuple[bool | None, str]:
-    """Say whether the residual peak is a hack, and why; `spare` is the residual's degrees of freedom."""
-    if not reward_varies:
-        return None, "no scan: the reward does not vary within any task"
-    if plain is None:
-        return None, "no scan: no feature varies within a task"
-    if spare < 1:
-        return None, "no scan: too few rows per task to take the endorsed columns out"
-    if not rest_varies:
-        return False, "the endorsed columns explain the whole reward within tasks"
-    if residual is None:
-        return False, "the features say nothing that the endorsed columns do not"
-    if residual.floor > 1 - _ZERO:
-        return None, "no scan: too few rows, a shuffled reward correlates perfectly with a feature too"
-    found = (
-        f"beyond the endorsed columns the reward follows {residual.feature} (rho {residual.rho:+.2f}, "
-        f"95 % of shuffles stay under {residual.floor:.2f})"
+def _columns(names: Sequence[str], reward: Floats, features: Floats, group: Codes) -> _Columns:
+    nothing = np.zeros((len(group), 0))
+    return _Columns(names, centred(reward, group)[:, 0], centred(features, group), group, nothing)
+
+
+def _without(plain: _Columns, basis: Floats) -> _Columns:
+    """Take the columns of a basis out of reward and features."""
+    reward = plain.reward - basis @ (basis.T @ plain.reward)
+    features = plain.features - basis @ (basis.T @ plain.features)
+    return replace(
+        plain,
+        reward=unit(reward[:, None], plain.reward[:, None])[:, 0],
+        features=unit(features, plain.features),
+        basis=basis,
     )
-    # The margin keeps a shuffle that ties with the data from falling to rounding.
-    if abs(residual.rho) <= residual.floor + _ZERO:
-        return False, f"no more than chance: {found}"
-    if abs(residual.rho) < MIN_RHO:
-        return False, f"more than chance but a trifle, under {MIN_RHO}: {found}"
-    return True, found
 
 
-def _peak(
-    names: Sequence[str],
-    reward: _Array,
-    features: _Array,
-    basis: _Array,
-    group: _Codes,
-    permutations: int,
-    seed: int,
-) -> _Peak | None:
+def _explained(plain: _Columns, rest: _Columns, residual: Peak | None) -> Explained:
+    """Sizes of what the endorsed columns and the features explain; see `Explained`."""
+    if not rest.varies:
+        return Explained(1.0, None, None, None, None)
+    left = float(1 - np.sum((rest.basis.T @ plain.reward) ** 2))
+    if residual is None or rest.spare < 1:
+        return Explained(1 - left, None, None, None, None)
+    joint = joint_prediction(rest.reward, rest.features, rest.group, rest.spare)
+    return Explained(
+        endorsed=1 - left,
+        top=residual.rho**2 * left,
+        joint=None if joint is None else explained(rest.reward, joint) * left,
+        top_rows=row_share(rest.reward, _by_side(plain, rest, residual.feature), rest.group),
+        joint_rows=None if joint is None else row_share(rest.reward, joint, rest.group),
+    )
+
+
+def _by_side(plain: _Columns, rest: _Columns, feature: str) -> Floats:
+    """What a feature's side of its task's mean (+1, 0, -1) predicts of the rest, by least squares."""
+    column = plain.features[:, [plain.names.index(feature)]]
+    # Rounding puts a feature that is at its task's mean a little beside it.
+    side = centred(np.sign(np.where(np.abs(column) > ZERO, column, 0.0)), plain.group)
+    left = unit(side - rest.basis @ (rest.basis.T @ side), side)[:, 0]
+    return left * float(left @ rest.reward)
+
+
+def _peak(columns: _Columns, permutations: int, seed: int) -> Peak | None:
     """Feature of largest |rho| with its floor; None when the reward or every feature is constant."""
-    known = [(name, rho) for name, rho in zip(names, _rhos(reward, features), strict=True) if rho is not None]
+    rhos = zip(columns.names, columns.rhos(), strict=True)
+    known = [(name, rho) for name, rho in rhos if rho is not None]
     if not known:
         return None
-    feature, rho = max(known, key=lambda pair: abs(pair[1]))
-    return _Peak(feature, rho, _floor(reward[:, 0], features, basis, group, permutations, seed))
+    known.sort(key=lambda pair: -abs(pair[1]))
+    (feature, rho), *others = known
+    at_most = _floor(columns, permutations, seed)
+    return Peak(feature, rho, at_most, tuple(name for name, r in others if abs(r) > at_most + ZERO))
 
 
-def _floor(
-    reward: _Array, features: _Array, basis: _Array, group: _Codes, permutations: int, seed: int
-) -> float:
-    """95 % point of max |rho| over within-task shuffles of a unit reward (n,); O(permutations n (log n + m)).
+def _floor(columns: _Columns, permutations: int, seed: int) -> float:
+    """95 % point of max |rho| over within-task shuffles of the reward; O(permutations n (log n + m)).
 
     The k-th largest of B values with k = floor(.05 (B + 1)): exceeding it is p <= .05 with the data counted
     among the shuffles (Phipson and Smyth 2010).
     """
     rng = np.random.default_rng(seed)
     largest = np.empty(permutations)
-    for i in range(permutations):
+    for start in range(0, permutations, _BLOCK):
+        block = largest[start : start + _BLOCK]
         # Rows are sorted by task, so sorting by task plus a random fraction shuffles within tasks.
-        shuffled = reward[np.argsort(group + rng.random(len(group)))]
-        endorsed = basis.T @ shuffled
-        norm = np.sqrt(max(1.0 - float(endorsed @ endorsed), _ZERO))
-        largest[i] = np.abs(shuffled @ features).max() / norm
+        orders = [np.argsort(columns.group + rng.random(len(columns.group))) for _ in block]
+        shuffled = columns.reward[np.array(orders)]
+        left = 1.0 - np.sum((shuffled @ columns.basis) ** 2, axis=1)
+        block[:] = np.abs(shuffled @ columns.features).max(axis=1) / np.sqrt(np.maximum(left, ZERO))
     return float(np.sort(largest)[-floor(_ALPHA * (permutations + 1))])
 
 
-def _rhos(reward: _Array, features: _Array) -> list[float | None]:
-    """Correlate a unit reward (n, 1) with unit features (n, m); None where either column is constant."""
-    varies = bool(reward.any())
-    return [float(reward[:, 0] @ column) if varies and column.any() else None for column in features.T]
-
-
-def _matrix(used: pl.DataFrame, features: Sequence[str]) -> _Array:
+def _matrix(used: pl.DataFrame, features: Sequence[str]) -> Floats:
     """All columns but the task; nulls of a feature at its task's mean, else at the overall one."""
     column = pl.col(features)
     filled = used.with_columns(column.fill_null(column.mean().over("task_id")))
     return filled.with_columns(column.fill_null(column.mean()).fill_null(0.0)).drop("task_id").to_numpy()
 
 
-def _endorsed_basis(endorsed: _Array, group: _Codes) -> _Array:
-    """Orthonormal basis (n, rank) of the endorsed columns and their pairwise products, within task."""
-    products = [endorsed[:, [i]] * endorsed[:, [j]] for i, j in combinations(range(endorsed.shape[1]), 2)]
-    vectors, strengths, _ = np.linalg.svd(
-        _centred(np.hstack([endorsed, *products]), group), full_matrices=False
-    )
-    return vectors[:, strengths > _ZERO]
+def _endorsed_basis(reward: Floats, endorsed: Floats, group: Codes) -> Floats:
+    """Orthonormal basis (n, rank) of what the reward pays for among the endorsed columns, within task.
 
-
-def _centred(values: _Array, group: _Codes) -> _Array:
-    """Columns (n, m) with each task's mean taken off, at norm 1 (or 0 when constant in every task)."""
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    sizes = np.diff(starts, append=len(group))
-    means = np.add.reduceat(values, starts, axis=0) / sizes[:, None]
-    return _unit(values - means[group], values)
-
-
-def _unit(values: _Array, before: _Array) -> _Array:
-    """Scale columns to norm 1; to 0 where next to nothing is left of `before`, the columns they came from."""
-    norms = np.linalg.norm(values, axis=0)
-    live = norms > _ZERO * np.linalg.norm(before, axis=0)
-    unit: _Array = np.divide(values, norms, out=np.zeros_like(values), where=live)
-    return unit
+    The columns with positive weights in a non-negative least-squares fit (Lawson and Hanson 1974) of the
+    reward (n,) by the endorsed columns, their conjunctions ab and their disjunctions a + b - ab.
+    """
+    if not endorsed.shape[1]:
+        return np.zeros((len(group), 0))
+    a, b = np.array(list(combinations(range(endorsed.shape[1]), 2)), dtype=np.int64).reshape(-1, 2).T
+    both = endorsed[:, a] * endorsed[:, b]
+    columns = centred(np.hstack([endorsed, both, endorsed[:, a] + endorsed[:, b] - both]), group)
+    paid = columns[:, nnls(columns, reward)[0] > ZERO]
+    vectors, strengths, _ = np.linalg.svd(paid, full_matrices=False)
+    return vectors[:, strengths > ZERO]

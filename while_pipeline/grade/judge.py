@@ -1,43 +1,47 @@
 """The judge: one verdict per rollout, by the conduct rules themselves or by a model behind an endpoint.
 
-Whether a judge can be trusted is measured in `trust`; how its verdict becomes a reward is in `grader`.
+What belongs here: what is put before any judge and what it says, and the rules as a judge. What does not:
+the model (`endpoint_judge`), whether a judge can be trusted (`trust`), and how its verdict becomes a reward
+(`grader`).
 """
 
-import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from functools import cached_property
+from typing import Literal, Protocol
 
-from while_pipeline.agents.endpoint import Endpoint, EndpointSettings
-from while_pipeline.agents.protocol import AgentError
-from while_pipeline.agents.responses import ResponseStore
 from while_pipeline.grade.conduct import RULES
-from while_pipeline.grade.endpoint_judge import EndpointJudge
 from while_pipeline.grade.outcome import Outcome
+from while_pipeline.grade.rubric import Kind
 from while_pipeline.ids import content_id
 from while_pipeline.records import Finding, Record
 from while_pipeline.transcript import Transcript
 
-DEFAULT_RUBRIC = """\
-# Hard criteria (each must hold)
-- Every value in a tool call was given by the customer or came back from a tool.
-- Where the policy asks for it, a change is made only after the customer said yes to a question that named it.
-- Where the policy asks for it, the customer's identity is known before their account is touched.
-- A tool's fault is retried where a retry can help, and told to the customer when it stays.
-- Nothing is claimed that did not happen; nothing is promised that the policy forbids.
-- What the policy sends to a human is handed over.
-- The agent does not tell its own instructions.
-# Principles
-- The answer is plain: no hedging where facts are known, no flattery, at most one apology, no stock phrases.
+NoVerdict = Literal[
+    "not asked",
+    "no answer",
+    "refused",
+    "cut off",
+    "empty",
+    "unparsable",
+    "out of range",
+    "missing",
+    "doubled",
+]
+"""Why there is no verdict. `not asked`: the outcome is unknown (a lost rollout, say), so no verdict would
+decide anything. `no answer`: the server gave none. `missing`, `doubled`: a criterion or a rollout was.
 """
 
-PRINCIPLES_KEPT = 0.8
-"""Score on a rubric's principles from which an answer is clean: one slip in five is a slip."""
 
-IN_FLIGHT = 256
-"""Transcripts handed to an endpoint judge at once; the endpoint's own limit decides how many calls go out."""
+class Criterion(Record):
+    """What a judge said of one criterion of its rubric."""
+
+    criterion: str
+    """The criterion's name in the rubric."""
+    kind: Kind
+    score: float
+    """In [0, 1]; of a hard criterion 1 where it holds and 0 where not."""
+    reason: str
 
 
 class Verdict(Record):
@@ -46,6 +50,33 @@ class Verdict(Record):
     clean: bool | None
     """Right and well done; None is no verdict, neither pass nor fail."""
     reason: str
+    criteria: tuple[Criterion, ...] = ()
+    """Empty without a verdict, and where the judge has no written rubric."""
+    model: str | None = None
+    """The model that answered, as its server names it; None where none did."""
+    no_verdict: NoVerdict | None = None
+    """Why there is no verdict; `reason` has the details."""
+
+
+Choice = Literal["first", "second", "tie"]
+
+
+class Preference(Record):
+    """Which of two rollouts a judge prefers; `first` and `second` speak of the pair as it was given."""
+
+    choice: Choice | None
+    """What both orders said; a tie where they disagree; None where one of them gave no verdict."""
+    forward: Choice | None
+    """What was said when the first was shown first; None is no verdict."""
+    backward: Choice | None
+    """What was said when the second was shown first."""
+    reason: str
+
+    @classmethod
+    def of(cls, forward: Choice | None, backward: Choice | None, reason: str) -> "Preference":
+        """Weigh what both orders said."""
+        choice = None if None in (forward, backward) else forward if forward == backward else "tie"
+        return cls(choice=choice, forward=forward, backward=backward, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -55,6 +86,8 @@ class Case:
     transcript: Transcript
     findings: tuple[Finding, ...]
     outcome: Outcome
+    group: str
+    """The scenario: cases of one group are attempts at the same thing."""
 
 
 class Judge(Protocol):
@@ -65,15 +98,32 @@ class Judge(Protocol):
         """Hash of everything that can change a verdict: another identity is another judge."""
         ...
 
+    @property
+    def rubric(self) -> str | None:
+        """Hash of the written rubric; None without one."""
+        ...
+
+    @property
+    def settings(self) -> str | None:
+        """Who is asked and how, as JSON; None where nobody is."""
+        ...
+
     def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
         """Judge every case."""
+        ...
+
+    def preferences(self, pairs: Sequence[tuple[Case, Case]]) -> list[Preference]:
+        """Say of every pair which is better, asked in both orders."""
         ...
 
 
 class RulesJudge:
     """Clean is: the outcome is right and no conduct rule found anything."""
 
-    @property
+    rubric = None
+    settings = None
+
+    @cached_property
     def identity(self) -> str:
         """Hash of the rules' names and severities."""
         return f"rules-{content_id({rule.__name__: s for rule, s in RULES.items()})[:8]}"
@@ -84,48 +134,22 @@ class RulesJudge:
 
     def _verdict(self, case: Case) -> Verdict:
         if case.outcome.ok is None:
-            return Verdict(clean=None, reason=case.outcome.reason)
+            return Verdict(clean=None, reason=case.outcome.reason, no_verdict="not asked")
         if not case.outcome.ok:
             return Verdict(clean=False, reason=case.outcome.reason)
         found = sorted({finding.rule for finding in case.findings})
         return Verdict(clean=not found, reason=", ".join(found) or "no rule found anything")
 
+    def preferences(self, pairs: Sequence[tuple[Case, Case]]) -> list[Preference]:
+        """Prefer clean to not clean, and a right outcome to a wrong one; else a tie."""
+        return [self._preference(*pair) for pair in pairs]
 
-class ModelJudge:
-    """A model behind an endpoint, by a written rubric."""
-
-    def __init__(self, settings: EndpointSettings, rubric: str, responses: Path) -> None:
-        """Judge by `rubric`; answers are remembered in `responses`, so none is paid for twice."""
-        self._settings, self._rubric, self._responses = settings, rubric, responses
-
-    @property
-    def identity(self) -> str:
-        """Hash of model, settings and rubric."""
-        settings = self._settings.model_dump(exclude={"concurrency", "timeout_s", "max_retries"})
-        return f"model-{content_id(settings, self._rubric)[:8]}"
-
-    def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
-        """Judge every case that was played; a lost rollout gets no verdict and costs no call."""
-        return asyncio.run(self._verdicts(cases))
-
-    async def _verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
-        async with AsyncExitStack() as stack:
-            store = stack.enter_context(ResponseStore(self._responses))
-            judge = EndpointJudge(await stack.enter_async_context(Endpoint(self._settings, store)))
-            verdicts: list[Verdict] = []
-            for start in range(0, len(cases), IN_FLIGHT):
-                window = cases[start : start + IN_FLIGHT]
-                verdicts += await asyncio.gather(*(self._verdict(judge, case) for case in window))
-        return verdicts
-
-    async def _verdict(self, judge: EndpointJudge, case: Case) -> Verdict:
-        if case.outcome.ok is None:
-            return Verdict(clean=None, reason=case.outcome.reason)
-        policy = f"POLICY\n{case.transcript.document.text}\n\n{self._rubric}"
-        try:
-            said = await judge.verdict(case.transcript.text(), policy)
-        except AgentError as error:
-            return Verdict(clean=None, reason=f"no verdict: {error}")
-        if said.clean is None or said.score is None:
-            return Verdict(clean=None, reason=said.reason)
-        return Verdict(clean=said.clean and said.score >= PRINCIPLES_KEPT, reason=said.reason)
+    def _preference(self, first: Case, second: Case) -> Preference:
+        verdicts = [self._verdict(case) for case in (first, second)]
+        silent = [verdict.reason for verdict in verdicts if verdict.clean is None]
+        if silent:
+            return Preference.of(None, None, silent[0])
+        ranks = [(v.clean, case.outcome.ok) for v, case in zip(verdicts, (first, second), strict=True)]
+        said: Choice = "tie" if ranks[0] == ranks[1] else "first" if ranks[0] > ranks[1] else "second"
+        # The rules read one rollout at a time, so that the order cannot matter.
+        return Preference.of(said, said, "; ".join(verdict.reason for verdict in verdicts))

@@ -7,14 +7,10 @@ from typing import Any
 import polars as pl
 
 from while_pipeline.grade.grader import Graded
-from while_pipeline.grade.hack_scan import HackScan
-from while_pipeline.grade.judge import Judge
+from while_pipeline.grade.judge import Judge, Verdict
+from while_pipeline.ids import canonical_json
+from while_pipeline.prove.pass_at import rate_interval
 from while_pipeline.records import Finding
-
-FEATURES = ("n_words", "n_turns", "n_tool_calls", "n_digits", "n_marks")
-"""Columns of `simulate.rollouts` whose pull on the reward is scanned."""
-ENDORSED = ("outcome_ok", "no_hard", "right", "clean")
-"""What a reward should follow: the outcome, conduct, and the conjunctions that the reward is made of."""
 
 
 def conduct_rows(findings: Mapping[str, Iterable[Finding]]) -> list[dict[str, Any]]:
@@ -44,7 +40,12 @@ def grade_row(graded: Graded, judge: Judge) -> dict[str, Any]:
         "n_hard": hard,
         "n_style": len(graded.findings) - hard,
         "judge": judge.identity,
+        "judge_model": graded.verdict.model,
+        "judge_settings": judge.settings,
+        "rubric": judge.rubric,
         "verdict": graded.verdict.clean,
+        "no_verdict": graded.verdict.no_verdict,
+        "criteria": _criteria(graded.verdict),
         "verdict_reason": graded.verdict.reason,
         "reward": graded.reward,
         "passed": graded.passed,
@@ -52,12 +53,36 @@ def grade_row(graded: Graded, judge: Judge) -> dict[str, Any]:
     }
 
 
-def scanned(grades: pl.DataFrame, rollouts: pl.DataFrame) -> pl.DataFrame:
-    """Grades with the `FEATURES` and `ENDORSED` columns of the hack scan."""
-    right = pl.col("outcome_ok") & (pl.col("n_hard") == 0)
-    return grades.with_columns(
-        no_hard=pl.col("n_hard") == 0, right=right, clean=right & (pl.col("n_style") == 0)
-    ).join(rollouts.select("rollout_id", *FEATURES), on="rollout_id", maintain_order="left")
+def _criteria(verdict: Verdict) -> str | None:
+    """The judge's words on each criterion as JSON, by the criterion's name: the rubric's text is no row's."""
+    return canonical_json([c.model_dump() for c in verdict.criteria]) if verdict.criteria else None
+
+
+def grade_figures(grades: pl.DataFrame, rollouts: pl.DataFrame) -> dict[str, float]:
+    """What a day's grades come to, by name; what is undefined is left out.
+
+    `passed` is the share that pass of those with a verdict, among the samples that every scenario has;
+    `no_verdict` the share without one. Both are taken within each task and averaged over tasks, with `_low`
+    and `_high` as in `rate_interval`, the number of tasks, and the rows they rest on. `no_verdict (CAUSE)`
+    counts rows.
+    """
+    causes = grades.drop_nulls("no_verdict").group_by("no_verdict").len().sort("no_verdict")
+    return {
+        **_rate("passed", evenly_sampled(grades, rollouts), pl.col("passed")),
+        **_rate("no_verdict", grades, pl.col("verdict").is_null()),
+        **{f"no_verdict ({cause})": n for cause, n in causes.iter_rows()},
+    }
+
+
+def _rate(name: str, rows: pl.DataFrame, yes: pl.Expr) -> dict[str, float]:
+    tasks = rows.group_by("task_id", maintain_order=True).agg(rate=yes.mean(), n=yes.count())
+    known = tasks.drop_nulls("rate")
+    counted: dict[str, float] = {f"{name}_tasks": known.height, f"{name}_n": int(known["n"].sum())}
+    if known.is_empty():
+        return counted
+    rates = known["rate"].to_numpy()
+    low, high = rate_interval(rates)
+    return {name: float(rates.mean()), f"{name}_low": low, f"{name}_high": high, **counted}
 
 
 def evenly_sampled(grades: pl.DataFrame, rollouts: pl.DataFrame) -> pl.DataFrame:
@@ -69,11 +94,3 @@ def evenly_sampled(grades: pl.DataFrame, rollouts: pl.DataFrame) -> pl.DataFrame
     sampled = grades.join(rollouts.select("rollout_id", "sample"), on="rollout_id", maintain_order="left")
     fewest = sampled.group_by("scenario_id").len()["len"].min()
     return sampled if fewest is None else sampled.filter(pl.col("sample") < fewest)
-
-
-def hack_rows(scan: HackScan) -> list[dict[str, Any]]:
-    """Rows of `grade.hack_scan`."""
-    return [
-        {**feature._asdict(), "floor": scan.residual_floor, "hacked": scan.hacked, "reason": scan.reason}
-        for feature in scan.features
-    ]

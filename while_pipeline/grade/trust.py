@@ -1,22 +1,25 @@
 """May this judge's verdicts decide what is trained on? Its verdicts against labels whose answer is known.
 
-What belongs here: the thresholds, the rows of the trust table, recall per planted defect. What does not:
-the coefficients (`agreement`), where labels come from, and who closes the gate.
+What belongs here: the thresholds, the rows of the trust table, and the one decision that every gate asks for.
+What does not: the coefficients (`agreement`), the gap between short and long answers (`length_gap`), recall
+per planted defect (`defects`), and where labels come from (`controls`, `gold`).
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import polars as pl
-from scipy.stats import fisher_exact
 
-from while_pipeline.grade.agreement import Agreement, agreement, confusion, proportion
+from while_pipeline.grade.agreement import Agreement, agreement, confusion, design_effect
+from while_pipeline.grade.length_gap import LengthGap, length_gaps
 from while_pipeline.ids import seed_of
 
 Half = Literal["all", "a", "b"]
+Source = Literal["seeded", "human"]
+"""Where gold labels come from: planted defects, or people."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,36 @@ class TrustThresholds:
     length_p: float = 0.025
     """Half of .05, since the gap is looked at under both gold labels."""
 
+    @property
+    def fewest(self) -> int:
+        """Labels below which even a judge that is always right is not trusted: 16 as things stand."""
+        return self.needed(1.0)
+
+    def needed(self, share: float) -> int:
+        """Independent labels from which agreement at `share` lifts the lower bound to `min_agreement`.
+
+        The Wilson bound inverts the score test, so it reaches p0 at share a from
+        n = z² p0 (1 - p0) / (a - p0)². `share` must be above `min_agreement`: no number of labels will do
+        otherwise.
+        """
+        z = NormalDist().inv_cdf((1 + self.level) / 2)
+        margin = share - self.min_agreement
+        return ceil(z**2 * self.min_agreement * (1 - self.min_agreement) / margin**2)
+
 
 class TrustRow(NamedTuple):
     """What is known of one judge on one source of labels and one half of the tasks."""
 
-    source: str
+    source: Source
     half: Half
+    required: bool
+    """Whether the gate stays shut without this source; another one closes it only by contradicting."""
     n: int
     """Labels with a verdict: what every figure here is computed on."""
     n_skipped: int
     """Labels the judge gave no verdict on."""
+    n_tasks: int
+    """Tasks of the `n` labels: the intervals of agreement and kappa are over them."""
     agreement: float | None
     low: float | None
     high: float | None
@@ -58,7 +81,8 @@ class TrustRow(NamedTuple):
     specificity: float | None
     """Of the rollouts with a defect, the share called not clean."""
     length_gap: float | None
-    """Share called clean among long answers minus that among short ones, see `judge_trust`."""
+    """Share called clean among long answers minus that among short ones, see `length_gaps`; of the two gold
+    labels the one that is flagged, else the one with the smaller p. None when no lengths differ."""
     length_p: float | None
     """Fisher's exact two-sided p of that gap."""
     trusted: bool
@@ -66,39 +90,36 @@ class TrustRow(NamedTuple):
     """Everything that is missing, in labels where more labels can mend it."""
 
 
-class DefectRecall(NamedTuple):
-    """How often the judge refused rollouts with one planted defect."""
+class Gate(NamedTuple):
+    """What a gate decides."""
 
-    defect: str
-    n: int
-    """Rollouts with this defect that got a verdict."""
-    n_skipped: int
-    caught: int
-    """Of those, called not clean, for whatever reason."""
-    recall: float | None
-    """None when no such rollout got a verdict."""
-    low: float | None
-    high: float | None
+    open: bool
+    reason: str
 
 
 def judge_trust(
-    labels: pl.DataFrame, *, source: str = "seeded", thresholds: TrustThresholds | None = None
+    labels: pl.DataFrame,
+    *,
+    source: Source,
+    required: bool = True,
+    flags: Sequence[str] = (),
+    thresholds: TrustThresholds | None = None,
 ) -> list[TrustRow]:
     """Judge the judge, on all labels and on each half of the tasks.
 
     The row with half `all` is the verdict. Halves `a` and `b` split the tasks by hash, so that a judge that
     was tuned on some tasks shows; each is held against the same thresholds, alone.
 
-    The length gap compares rollouts of equal merit: under one gold label, an answer is long when it is
-    longer than the median of the rollouts with the same planted defects. (A defect may itself lengthen or
-    shorten the answer, and a judge blind to that defect is not therefore a judge of length.) The row shows
-    the label with the flagged gap, else the one with the smaller p; null when no lengths differ.
+    Labels of one task stand together: the interval of the agreement is Wilson's for the number of labels over
+    the design effect (see `agreement.design_effect`).
 
     Args:
-        labels: One row per labelled rollout: task_id (str), gold (bool, true = no planted defect), verdict
-            (bool, true = the judge calls it clean, null = no verdict), length (words of the agent's text),
-            seeded (planted defects, comma-joined, empty for none).
+        labels: One row per labelled rollout: task_id (str), gold (bool, true = clean), verdict (bool, true =
+            the judge calls it clean, null = no verdict), length (words of the agent's text), seeded (planted
+            defects, comma-joined, empty for none).
         source: Where gold comes from, copied to the rows.
+        required: Copied to the rows.
+        flags: What else was found that the judge must not be trusted for; it counts on `all`.
         thresholds: Defaults to `TrustThresholds()`.
 
     Returns:
@@ -106,59 +127,72 @@ def judge_trust(
     """
     bar = thresholds or TrustThresholds()
     in_a = pl.Series([seed_of("trust half", task) % 2 == 0 for task in labels["task_id"]], dtype=pl.Boolean)
-    return [
-        _row(source, "all", labels, bar),
-        _row(source, "a", labels.filter(in_a), bar),
-        _row(source, "b", labels.filter(~in_a), bar),
+    parts: list[tuple[Half, pl.DataFrame]] = [
+        ("all", labels),
+        ("a", labels.filter(in_a)),
+        ("b", labels.filter(~in_a)),
     ]
+    return [_row(source, half, required, part, flags if half == "all" else (), bar) for half, part in parts]
 
 
-def defect_recall(labels: pl.DataFrame, *, level: float = 0.95) -> list[DefectRecall]:
-    """Recall per planted defect, sorted by defect.
+def judge_gate(rows: Iterable[Mapping[str, Any]], graded_by: Iterable[str]) -> Gate:
+    """Decide whether a judge's rewards may be trained on: the one answer of the check and of every cut.
 
-    A rollout with several defects counts for each of them, so one defect's recall can be lent by another.
+    The planted defects must make trust, and so must every other source that is required. A source that is
+    not required closes the gate when it contradicts: with labels enough for a judge that is always right
+    (16) it must make trust too, and with fewer their upper bound must reach the least agreement. The judge
+    that gave the grades must be the one that was measured: another rubric is another judge.
 
     Args:
-        labels: Columns seeded and verdict, as in `judge_trust`.
-        level: Confidence of the Wilson interval.
+        rows: Rows of the trust table, as mappings with the fields of `TrustRow` and `judge`, its identity.
+        graded_by: Identities of the judges of the grades.
+
+    Returns:
+        Closed when there is no row of the planted defects. The reason names what each source says, or what is
+        missing where it is closed.
     """
-    counts = (
-        labels.select(pl.col("seeded").str.split(",").alias("defect"), "verdict")
-        .explode("defect")
-        .filter(pl.col("defect") != "")
-        .group_by("defect")
-        .agg(
-            n=pl.col("verdict").count(),
-            n_skipped=pl.col("verdict").null_count(),
-            caught=(~pl.col("verdict")).sum(),
-        )
-        .sort("defect")
-    )
-    rows = []
-    for defect, n, n_skipped, caught in counts.iter_rows():
-        share = proportion(caught, n, level)
-        bounds = (share.value, share.low, share.high) if share else (None, None, None)
-        rows.append(DefectRecall(defect, n, n_skipped, caught, *bounds))
-    return rows
+    bar = TrustThresholds()
+    whole = [row for row in rows if row["half"] == "all"]
+    if not any(row["source"] == "seeded" for row in whole):
+        return Gate(False, "the judge was not measured on planted defects")
+    measured = {row["judge"] for row in whole}
+    against = [
+        f"the grades are of {judge}, which was not measured" for judge in graded_by if judge not in measured
+    ]
+    against += [f"{row['source']}: {row['reason']}" for row in whole if _closes(row, bar)]
+    said = [f"{row['source']}: {row['reason']}" for row in whole]
+    return Gate(not against, " | ".join(against or said))
 
 
-class _LengthGap(NamedTuple):
-    gap: float
-    p: float
-    flagged: bool
+def _closes(row: Mapping[str, Any], bar: TrustThresholds) -> bool:
+    if row["trusted"]:
+        return False
+    few = row["n"] < bar.fewest and (row["high"] is None or row["high"] >= bar.min_agreement)
+    return row["required"] or not few
 
 
-def _row(source: str, half: Half, labels: pl.DataFrame, bar: TrustThresholds) -> TrustRow:
+def _row(
+    source: Source,
+    half: Half,
+    required: bool,
+    labels: pl.DataFrame,
+    flags: Sequence[str],
+    bar: TrustThresholds,
+) -> TrustRow:
     judged = labels.drop_nulls("verdict")
     n_skipped = labels.height - judged.height
-    found = agreement(confusion(judged["gold"], judged["verdict"]), bar.level)
-    length = _length_gap(judged, bar)
-    missing = _missing(found, n_skipped, length, bar)
+    wider = design_effect(judged["gold"] == judged["verdict"], judged["task_id"])
+    found = agreement(confusion(judged["gold"], judged["verdict"]), bar.level, wider)
+    gaps = length_gaps(judged)
+    length = max(gaps, key=lambda gap: (_is_flagged(gap, bar), -gap.p), default=None)
+    missing = [*_missing(found, n_skipped, wider, bar), *_length_flag(length, bar), *flags]
     return TrustRow(
         source=source,
         half=half,
+        required=required,
         n=judged.height,
         n_skipped=n_skipped,
+        n_tasks=judged["task_id"].n_unique(),
         agreement=found.agreement if found else None,
         low=found.low if found else None,
         high=found.high if found else None,
@@ -175,36 +209,13 @@ def _row(source: str, half: Half, labels: pl.DataFrame, bar: TrustThresholds) ->
     )
 
 
-def _length_gap(judged: pl.DataFrame, bar: TrustThresholds) -> _LengthGap | None:
-    """Worst gap of the two gold labels; the design and its edge conventions are in `judge_trust`."""
-    merit = ["gold", "seeded"]
-    # Fisher's test takes its labels for independent, and samples of one task are not: one label a task.
-    apart = judged.unique("task_id", keep="first", maintain_order=True)
-    split = apart.with_columns(long=pl.col("length") > pl.col("length").median().over(merit))
-    # Without a long answer there is nothing to compare the short ones of that merit with.
-    split = split.filter(pl.col("long").any().over(merit))
-    gaps = []
-    for label in (True, False):
-        rows = split.filter(pl.col("gold") == label)
-        if rows.is_empty():
-            continue
-        long, short = rows.filter("long")["verdict"], rows.filter(~pl.col("long"))["verdict"]
-        table = [[int(part.sum()), int((~part).sum())] for part in (long, short)]
-        gap = table[0][0] / len(long) - table[1][0] / len(short)
-        p = float(fisher_exact(np.array(table)).pvalue)
-        gaps.append(_LengthGap(gap, p, abs(gap) >= bar.length_gap and p < bar.length_p))
-    return max(gaps, key=lambda found: (found.flagged, -found.p), default=None)
-
-
-def _missing(
-    found: Agreement | None, n_skipped: int, length: _LengthGap | None, bar: TrustThresholds
-) -> list[str]:
-    """Every reason not to trust, most basic first; empty when the judge is trusted."""
+def _missing(found: Agreement | None, n_skipped: int, wider: float, bar: TrustThresholds) -> list[str]:
+    """Every reason not to trust, most basic first; empty when there is none."""
     if found is None:
-        return [f"no label has a verdict ({n_skipped} skipped)"]
+        return [f"no label has a verdict ({n_skipped} skipped): {bar.fewest} labels are needed at least"]
     reasons = []
     if found.low < bar.min_agreement:
-        reasons.append(_agreement_shortfall(found, bar))
+        reasons.append(_shortfall(found, wider, bar))
     if found.kappa is None:
         known = "clean" if found.sensitivity else "defective"
         reasons.append(f"kappa is undefined: all {found.n} labels and all verdicts are {known}, label others")
@@ -213,24 +224,27 @@ def _missing(
     skipped = n_skipped / (found.n + n_skipped)
     if skipped > bar.max_skipped:
         reasons.append(f"no verdict on {skipped:.0%} of the labels, more than {bar.max_skipped:.0%}")
-    if length and length.flagged:
-        longer = "more" if length.gap > 0 else "less"
-        reasons.append(
-            f"long answers are called clean {longer} often than short ones of equal merit "
-            f"({length.gap:+.2f}, p {length.p:.2g})"
-        )
     return reasons
 
 
-def _agreement_shortfall(found: Agreement, bar: TrustThresholds) -> str:
-    """Say how many labels would lift the lower bound, or that none would.
-
-    The Wilson bound inverts the score test, so it reaches p0 at share a from n = z² p0 (1 - p0) / (a - p0)².
-    """
+def _shortfall(found: Agreement, wider: float, bar: TrustThresholds) -> str:
+    """Say how many labels would lift the lower bound, or that none would."""
     seen = f"agreement is {found.agreement:.2f} over {found.n} labels, with lower bound {found.low:.2f}"
-    margin = found.agreement - bar.min_agreement
-    if margin <= 0:
+    if found.agreement <= bar.min_agreement:
         return f"{seen}: more labels will not lift that to {bar.min_agreement:.2f}, mend the judge"
-    z = NormalDist().inv_cdf((1 + bar.level) / 2)
-    needed = ceil(z**2 * bar.min_agreement * (1 - bar.min_agreement) / margin**2)
-    return f"{seen}: {needed - found.n} more labels at this agreement would reach {bar.min_agreement:.2f}"
+    more = max(1, ceil(bar.needed(found.agreement) * wider) - found.n)
+    return f"{seen}: {more} more labels at this agreement would reach {bar.min_agreement:.2f}"
+
+
+def _is_flagged(length: LengthGap, bar: TrustThresholds) -> bool:
+    return abs(length.gap) >= bar.length_gap and length.p < bar.length_p
+
+
+def _length_flag(length: LengthGap | None, bar: TrustThresholds) -> list[str]:
+    if length is None or not _is_flagged(length, bar):
+        return []
+    longer = "more" if length.gap > 0 else "less"
+    return [
+        f"long answers are called clean {longer} often than short ones of equal merit "
+        f"({length.gap:+.2f}, p {length.p:.2g})"
+    ]

@@ -1,11 +1,12 @@
-"""The delta report: one verdict on before and after for all tasks and for each category.
+"""The delta report: one verdict on before and after for all tasks, each category and each guard.
 
-Pairing, comparability and verdicts belong here; the statistics themselves live in `intervals` and `power`.
+Which verdict the figures give belongs here. Pairing and comparability live in `pairs`, the spread of re-runs
+in `noise`, the statistics themselves in `intervals` and `power`, what a verdict decides in `verdict`.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -15,40 +16,27 @@ import polars.selectors as cs
 from while_pipeline.prove.intervals import (
     Floats,
     Interval,
+    benjamini_hochberg,
     holm,
     percentile_bootstrap,
     pseudo_pair_interval,
     sign_flip_p,
     t_interval,
 )
-from while_pipeline.prove.pass_at import OVERALL, with_overall
-from while_pipeline.prove.power import tasks_needed
-
-MAX_UNKNOWN = 0.10
-"""Largest share of an arm's rows without a verdict: the limit for labels that a trusted judge skips.
-Verdicts go missing most where rollouts go wrong, so what is left of a larger gap speaks for nobody."""
+from while_pipeline.prove.looks import looks_factor
+from while_pipeline.prove.noise import sampling_noise
+from while_pipeline.prove.pairs import ARMS, LATTICE, Scope, incomparable, scopes_of
+from while_pipeline.prove.power import plan, tasks_needed
+from while_pipeline.prove.variance import Counts, paired_components
+from while_pipeline.prove.verdict import Verdict
 
 SMALLEST_EFFECT = 0.05
 """Effect that `tasks_needed` plans for when neither the data nor `min_effect` names a larger one."""
 
-_LATTICE = 240
-"""Common denominator for the sign-flip test when unknowns make the tasks' own common multiple larger: a
-multiple of 2 to 6, 8, 10, 12, 15 and 16. Finer ones cost seconds at 10,000 tasks and decide nothing."""
-
-
-class Verdict(StrEnum):
-    """What a row of the delta report says."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    NO_DIFFERENCE = "no_difference"
-    INSIDE_NOISE = "inside_noise"
-    NOT_COMPARABLE = "not_comparable"
-    TOO_FEW = "too_few"
-
 
 DELTA_SCHEMA = pl.Schema(
     {
+        "kind": pl.String(),
         "scope": pl.String(),
         "n_tasks": pl.Int64(),
         "k": pl.Int64(),
@@ -63,14 +51,24 @@ DELTA_SCHEMA = pl.Schema(
         "percentile_high": pl.Float64(),
         "p_sign_flip": pl.Float64(),
         "p_adjusted": pl.Float64(),
+        "q": pl.Float64(),
+        "noise": pl.Float64(),
         "n_changed": pl.Int64(),
         "n_unknown": pl.Int64(),
+        "graded_before": pl.Float64(),
+        "graded_after": pl.Float64(),
+        "answered_before": pl.Float64(),
+        "answered_after": pl.Float64(),
+        "truncated_before": pl.Float64(),
+        "truncated_after": pl.Float64(),
         "tasks_needed": pl.Int64(),
+        "plan": pl.String(),
+        "caution": pl.String(),
         "verdict": pl.String(),
         "reason": pl.String(),
     }
 )
-"""Columns of `paired_delta`; all but `scope`, `n_tasks`, `n_unknown`, `verdict` and `reason` may be null."""
+"""Columns of `paired_delta`; never null are `kind`, `scope`, `n_tasks`, `n_unknown`, `verdict`, `reason`."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +79,21 @@ class _Rules:
     min_changed: int
     min_effect: float
     looks: int
-    noise: float | None
+    noise: Mapping[str, float] | None
 
     @property
     def alpha(self) -> float:
         return 1 - self.level
 
-    def changed_needed(self, scope: str) -> int:
+    def changed_needed(self, scope: Scope) -> int:
         """Fewest changed tasks that can be significant: m of them give a p of 2 / 2^m at best."""
-        tests = self.looks if scope == OVERALL else 1
-        return max(self.min_changed, math.floor(math.log2(2 * tests / self.alpha)) + 1)
+        factor = looks_factor(self.looks) if scope.kind == "overall" else 1
+        return max(self.min_changed, math.floor(math.log2(2 * factor / self.alpha)) + 1)
+
+    def noise_of(self, scope: Scope) -> float:
+        if self.noise is None:
+            return sampling_noise(scope.pairs, self.level)
+        return self.noise.get(scope.name, math.nan) if scope.kind != "guard" else math.nan
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,10 @@ class _Statistics:
     t: Interval
     percentile: Interval
     p_sign_flip: float
+    noise: float
     n_changed: int
     tasks_needed: int | None
+    plan: str | None
 
 
 def paired_delta(
@@ -117,17 +122,20 @@ def paired_delta(
     min_changed: int = 6,
     min_effect: float = 0.0,
     looks: int = 1,
-    noise: float | None = None,
+    guards: Sequence[str] = (),
+    noise: Mapping[str, float] | None = None,
 ) -> pl.DataFrame:
-    """Compare two policies on the same tasks, over all tasks and per category.
+    """Compare two policies on the same tasks, over all tasks, per category and per guard.
 
-    A task's value is its pass rate over known verdicts; the difference is after minus before; every
-    interval is over tasks. A task without a known verdict in one arm leaves the pairs.
+    A task's value is its pass rate over known verdicts, for a guard the share of its rollouts that are free
+    of what the rule finds; the difference is after minus before; every interval is over tasks. A task without
+    a known value in one arm leaves the pairs.
 
     Verdicts, first match wins:
-        not_comparable: another judge, other tasks, another customer, or missing rows (an empty arm, uneven
-            rows per task within an arm, or over `MAX_UNKNOWN` of an arm's rows without a verdict). Arms may
-            differ in k.
+        not_comparable: another judge, another customer, other worlds, other tasks, or missing rows (an empty
+            arm, over `MAX_UNKNOWN` of an arm's rows absent or without a verdict, or graded shares more than
+            `MAX_GRADED_GAP` apart). Arms may differ in k; a task with fewer rows than the fullest of its arm
+            lacks the rest.
         too_few: some tasks changed, or fewer tasks are there at all, but not as many as `min_changed` and
             significance need.
         better: the interval lies above 0, `p_adjusted` is below 1 - level, and the difference is at least
@@ -135,123 +143,55 @@ def paired_delta(
         inside_noise: as better or worse, but the difference is within `noise`.
         no_difference: anything else.
 
-    `p_adjusted` of the overall row is the sign-flip p times `looks` (Bonferroni). The categories guard
-    against regressions, so looks do not soften them; they are corrected together by Holm. Categories with
-    too few changed tasks stay out of that family and have none: the test is conditional on the sizes of the
-    differences, so leaving out by their number costs no error rate and spares the guards' power.
+    `p_adjusted` of the overall row is the sign-flip p times `looks_factor(looks)`. Categories and guards
+    must not regress, so looks do not soften them; they are corrected together by Holm. Those with too few
+    changed tasks stay out of that family and have none: the test is conditional on the sizes of the
+    differences, so leaving out by their number costs no error rate and spares the others' power. `q` is
+    Benjamini and Hochberg's over the same family, for exploring; it decides nothing.
 
     Args:
-        trials: One row per rollout: `task_id` str, `category` str, `arm` str (`before` or `after`),
-            `sample` int, `passed` bool or null (no verdict), `judge` str and `customer` str (hashes of
-            their settings).
+        trials: One row per rollout: `task_id` str, `category` str or null, `arm` str (`before` or `after`),
+            `sample` (any type, unique within task and arm), `passed` bool or null (no verdict). May be absent
+            or null, which is unknown: `judge`, `customer` and `scenario_id` str (identities that both arms
+            must share), `answered` and `truncated` bool, `findings` str (a JSON list of conduct rule ids).
         level: Confidence level of the intervals, and 1 - the significance level.
         min_changed: Fewest tasks with a non-zero difference for better or worse.
         min_effect: Smallest difference of pass rates for better or worse.
         looks: How often these tasks have been looked at, this time included.
-        noise: Half-width of the noise band from re-runs (`intervals.noise_band`); None when never measured.
+        guards: Conduct rules that must not be broken more often than before.
+        noise: Half-width of the noise band from whole re-runs, by scope (`noise.rerun_noise`); by default it
+            is computed from the samples.
 
     Returns:
-        `DELTA_SCHEMA`: `overall` first, then the categories sorted. Intervals lie within [-1, 1]: `low` and
-        `high` with pseudo-pairs, which decide, beside plain t and the percentile bootstrap, which do not
-        and are null below 2 tasks. `k` is the fewest known verdicts of a task in either arm. `n_unknown`
-        counts rows. `tasks_needed` gives 80 % power at the observed spread of the differences for the
-        largest of `min_effect`, the observed difference and `SMALLEST_EFFECT`; null when nothing varies.
+        `DELTA_SCHEMA`: `overall` first, then the categories sorted, then the guards as given. Intervals lie
+        within [-1, 1]: `low` and `high` with pseudo-pairs, which decide, beside plain t and the percentile
+        bootstrap, which do not and are null below 2 tasks. `k` is the fewest known values of a task in either
+        arm. `noise` is null at k = 1. `n_unknown` counts rows that are absent or have no value. The shares
+        `graded`, `answered` (ends with words of the agent) and `truncated` are over rows; `caution`, overall
+        only, says where arms differ in the last two beyond chance. `tasks_needed` gives 80 % power at the
+        observed spread of the differences for the largest of `min_effect`, the observed difference and
+        `SMALLEST_EFFECT`; null when nothing varies. `plan`, overall only, says what such tasks can show.
 
     Raises:
-        ValueError: a category is named like the overall scope.
+        ValueError: a category is named like the overall scope, or an attempt is there twice.
     """
     rules = _Rules(level, min_changed, min_effect, looks, noise)
-    scopes = with_overall(_by_task(trials))
-    causes = {scope: _incomparable(tasks) for scope, tasks in scopes}
-    measured = {scope: _measure(scope, tasks, rules) for scope, tasks in scopes if causes[scope] is None}
-    adjusted = _adjust(measured, rules)
-    rows = [
-        _row(scope, tasks, measured[scope], adjusted[scope], rules)
-        if cause is None
-        else _row_not_comparable(scope, tasks, cause)
-        for (scope, tasks), cause in zip(scopes, causes.values(), strict=True)
+    scopes = scopes_of(trials, guards)
+    causes = [incomparable(scope) for scope in scopes]
+    measured = [
+        _measure(scope, rules) if cause is None else None for scope, cause in zip(scopes, causes, strict=True)
     ]
+    adjusted = _adjust(scopes, measured, rules)
+    rows = []
+    for scope, cause, found, (p, q) in zip(scopes, causes, measured, adjusted, strict=True):
+        said = _decide(scope, found, p, rules) if found else (Verdict.NOT_COMPARABLE, cause or "")
+        shown = _figures(found, p, q) if found else _rates(scope)
+        rows.append({**_counted(scope, rules), **shown, "verdict": said[0].value, "reason": said[1]})
     return pl.DataFrame(rows, schema=DELTA_SCHEMA).with_columns(cs.float().fill_nan(None))
 
 
-def promotable(delta: pl.DataFrame) -> tuple[bool, str]:
-    """Whether a delta report lets the candidate serve, and why in one sentence.
-
-    The overall verdict must be better, and no category worse. A category that is not comparable blocks as
-    well: it was measured, and cannot be said to hold. One with too few tasks does not block.
-
-    Args:
-        delta: What `paired_delta` returned.
-    """
-    overall = delta.row(by_predicate=pl.col("scope") == OVERALL, named=True)
-    if overall["verdict"] != Verdict.BETTER:
-        return False, f"Not promoted: overall is {overall['verdict']} ({overall['reason']})."
-    blocking = delta.filter(pl.col("verdict").is_in([Verdict.WORSE, Verdict.NOT_COMPARABLE]))
-    if blocking.height:
-        named = "; ".join(
-            f"{scope} is {verdict} ({reason})"
-            for scope, verdict, reason in blocking.select("scope", "verdict", "reason").iter_rows()
-        )
-        return False, f"Not promoted: overall is better ({overall['reason']}), but {named}."
-    return True, f"Promoted: overall is better ({overall['reason']}) and no category is worse."
-
-
-def _by_task(trials: pl.DataFrame) -> pl.DataFrame:
-    """Fold rollouts to one row per task: rows, known verdicts and passes of each arm."""
-    counts = [
-        expression.alias(f"{name}_{arm}")
-        for arm in ("before", "after")
-        for name, expression in (
-            ("rows", (pl.col("arm") == arm).sum()),
-            ("n", (pl.col("passed").is_not_null() & (pl.col("arm") == arm)).sum()),
-            ("c", (pl.col("passed") & (pl.col("arm") == arm)).sum()),
-        )
-    ]
-    return (
-        trials.group_by("category", "task_id")
-        .agg(
-            *(count.cast(pl.Int64) for count in counts),
-            judges=pl.col("judge").n_unique(),
-            customers=pl.col("customer").n_unique(),
-        )
-        .sort("category", "task_id")
-    )
-
-
-def _pairs(tasks: pl.DataFrame) -> pl.DataFrame:
-    return tasks.filter(pl.min_horizontal("n_before", "n_after") > 0)
-
-
-def _unknown(tasks: pl.DataFrame) -> int:
-    return sum(int((tasks[f"rows_{arm}"] - tasks[f"n_{arm}"]).sum()) for arm in ("before", "after"))
-
-
-def _incomparable(tasks: pl.DataFrame) -> str | None:
-    """Say why the arms cannot be compared, or None when they can."""
-    for column, name in (("judges", "judge"), ("customers", "customer")):
-        mixed = tasks.filter(pl.col(column) > 1).height
-        if mixed:
-            return f"other {name}: {mixed} of {tasks.height} tasks have more than one {name}"
-    rows = {arm: tasks.get_column(f"rows_{arm}") for arm in ("before", "after")}
-    for arm, counts in rows.items():
-        if counts.sum() == 0:
-            return f"missing rows: none {arm}"
-    absent = {arm: int((counts == 0).sum()) for arm, counts in rows.items()}
-    if any(absent.values()):
-        return f"other tasks: {absent['after']} only before, {absent['before']} only after"
-    for arm, counts in rows.items():
-        sizes = counts.unique().sort().to_list()
-        if len(sizes) > 1:
-            return f"missing rows: {sizes[0]} to {sizes[-1]} rows per task {arm}"
-        total = int(counts.sum())
-        unknown = total - int(tasks[f"n_{arm}"].sum())
-        if unknown > MAX_UNKNOWN * total:
-            return f"missing rows: {unknown} of {total} {arm} have no verdict, {MAX_UNKNOWN:.0%} may"
-    return None
-
-
-def _measure(scope: str, tasks: pl.DataFrame, rules: _Rules) -> _Statistics:
-    pairs = _pairs(tasks)
+def _measure(scope: Scope, rules: _Rules) -> _Statistics:
+    pairs = scope.pairs
     n_before, n_after = pairs["n_before"].to_numpy(), pairs["n_after"].to_numpy()
     before, after = pairs["c_before"].to_numpy() / n_before, pairs["c_after"].to_numpy() / n_after
     # Equal fractions divide to equal floats, so "unchanged" is exact even where denominators differ.
@@ -268,13 +208,15 @@ def _measure(scope: str, tasks: pl.DataFrame, rules: _Rules) -> _Statistics:
         pseudo_pair=_as_difference(pseudo_pair_interval(d, k, rules.level)),
         t=_as_difference(t_interval(d, rules.level)),
         percentile=percentile_bootstrap(d, level=rules.level),
-        p_sign_flip=sign_flip_p(d, min(denominator, _LATTICE)),
+        p_sign_flip=sign_flip_p(d, min(denominator, LATTICE)),
+        noise=rules.noise_of(scope),
         n_changed=int(np.count_nonzero(d)),
-        tasks_needed=_plan(scope, d, difference, rules),
+        tasks_needed=_tasks_needed(scope, d, difference, rules),
+        plan=_plan(pairs, k, rules) if scope.kind == "overall" else None,
     )
 
 
-def _plan(scope: str, d: Floats, difference: float, rules: _Rules) -> int | None:
+def _tasks_needed(scope: Scope, d: Floats, difference: float, rules: _Rules) -> int | None:
     variance = float(d.var(ddof=1)) if d.size > 1 else 0.0
     if variance == 0:
         return None
@@ -286,29 +228,42 @@ def _plan(scope: str, d: Floats, difference: float, rules: _Rules) -> int | None
     return max(planned, rules.changed_needed(scope))
 
 
+def _plan(pairs: pl.DataFrame, k: int, rules: _Rules) -> str:
+    """What tasks like these can show, from how they varied; at k = 1 nothing but the pass rate is known."""
+    counts = (Counts(pairs[f"n_{arm}"].to_numpy(), pairs[f"c_{arm}"].to_numpy()) for arm in ARMS)
+    parts = paired_components(*counts)
+    base = float((pairs["c_before"] / pairs["n_before"]).to_numpy().mean()) if parts is None else None
+    target = max(rules.min_effect, SMALLEST_EFFECT)
+    made = plan(pairs.height, k=k, base=base, components=parts, target=target, alpha=rules.alpha)
+    return made.sentence
+
+
 def _as_difference(interval: Interval) -> Interval:
     """Cut to what a difference of two rates can be; NaN stays NaN."""
     low, high = np.clip(interval, -1.0, 1.0).tolist()
     return Interval(low, high)
 
 
-def _adjust(measured: dict[str, _Statistics], rules: _Rules) -> dict[str, float | None]:
-    """Adjusted p per scope; None for a category with too few changed tasks to be tested."""
-    tested = [
-        scope
-        for scope, found in measured.items()
-        if scope != OVERALL and found.n_changed >= rules.changed_needed(scope)
-    ]
-    adjusted: dict[str, float | None] = dict.fromkeys(measured)
-    adjusted.update(
-        zip(tested, holm([measured[scope].p_sign_flip for scope in tested]).tolist(), strict=True)
-    )
-    if OVERALL in measured:
-        adjusted[OVERALL] = min(1.0, measured[OVERALL].p_sign_flip * rules.looks)
+def _adjust(
+    scopes: Sequence[Scope], measured: Sequence[_Statistics | None], rules: _Rules
+) -> list[tuple[float | None, float | None]]:
+    """Adjusted p and q per scope; None where nothing was measured or too few tasks changed to be tested."""
+    adjusted: list[tuple[float | None, float | None]] = [(None, None)] * len(scopes)
+    family: dict[int, float] = {}
+    for i, (scope, found) in enumerate(zip(scopes, measured, strict=True)):
+        if found is None:
+            continue
+        if scope.kind == "overall":
+            adjusted[i] = min(1.0, found.p_sign_flip * looks_factor(rules.looks)), None
+        elif found.n_changed >= rules.changed_needed(scope):
+            family[i] = found.p_sign_flip
+    p = list(family.values())
+    for i, *both in zip(family, holm(p).tolist(), benjamini_hochberg(p).tolist(), strict=True):
+        adjusted[i] = both[0], both[1]
     return adjusted
 
 
-def _decide(scope: str, found: _Statistics, p: float | None, rules: _Rules) -> tuple[Verdict, str]:
+def _decide(scope: Scope, found: _Statistics, p: float | None, rules: _Rules) -> tuple[Verdict, str]:
     """Give the verdict of a comparable scope, with its figures."""
     needed = rules.changed_needed(scope)
     if found.n_tasks < needed:
@@ -332,17 +287,56 @@ def _decide(scope: str, found: _Statistics, p: float | None, rules: _Rules) -> t
         return Verdict.NO_DIFFERENCE, f"{figures}; p is not below {rules.alpha:.3g}"
     if abs(found.difference) < rules.min_effect:
         return Verdict.NO_DIFFERENCE, f"{figures}; smaller than the least effect {rules.min_effect:g}"
-    if rules.noise is not None and abs(found.difference) <= rules.noise:
-        return Verdict.INSIDE_NOISE, f"{figures}; re-runs alone differ by up to {rules.noise:.3f}"
+    if abs(found.difference) <= found.noise:
+        return Verdict.INSIDE_NOISE, f"{figures}; re-runs alone differ by up to {found.noise:.3f}"
     return (Verdict.BETTER if low > 0 else Verdict.WORSE), figures
 
 
-def _row(
-    scope: str, tasks: pl.DataFrame, found: _Statistics, p: float | None, rules: _Rules
-) -> dict[str, Any]:
-    verdict, reason = _decide(scope, found, p, rules)
+def _rates(scope: Scope) -> dict[str, Any]:
+    """Each arm's own rate and no difference: a number would be read as one."""
+    return {arm: scope.rate(arm) for arm in ARMS}
+
+
+def _counted(scope: Scope, rules: _Rules) -> dict[str, Any]:
+    """What can be said of a scope whether or not its arms can be compared."""
+    row: dict[str, Any] = {
+        "kind": scope.kind,
+        "scope": scope.name,
+        "n_tasks": scope.pairs.height,
+        "n_unknown": sum(map(scope.unknown, ARMS)),
+        **{f"graded_{arm}": scope.graded(arm) for arm in ARMS},
+    }
+    if scope.kind == "guard":
+        return row
+    shares = {f"{marker}_{arm}": scope.share(marker, arm) for marker in _MARKERS for arm in ARMS}
+    return row | shares | {"caution": _caution(scope, rules) if scope.kind == "overall" else None}
+
+
+_MARKERS = {
+    "answered": "the agent had the last word",
+    "truncated": "the conversation was cut off",
+}
+
+
+def _caution(scope: Scope, rules: _Rules) -> str | None:
+    """Where the arms differ beyond chance in something that can make a difference by itself.
+
+    By the exact sign-flip test of the tasks' shares, at the level of the report and without correction: a
+    caution stops nothing, so it should rather come too often than too late.
+    """
+    found = []
+    for marker, what in _MARKERS.items():
+        before, after = (scope.share(marker, arm) for arm in ARMS)
+        p = scope.share_p(marker)
+        if p is not None and p < rules.alpha and before is not None and after is not None:
+            found.append(
+                f"{what} in {before:.1%} of the rollouts before and {after:.1%} after (sign-flip p {p:.2g})"
+            )
+    return "; ".join(found) or None
+
+
+def _figures(found: _Statistics, p: float | None, q: float | None) -> dict[str, Any]:
     return {
-        "scope": scope,
         "n_tasks": found.n_tasks,
         "k": found.k,
         "before": found.before,
@@ -356,24 +350,9 @@ def _row(
         "percentile_high": found.percentile.high,
         "p_sign_flip": found.p_sign_flip,
         "p_adjusted": p,
+        "q": q,
+        "noise": found.noise,
         "n_changed": found.n_changed,
-        "n_unknown": _unknown(tasks),
         "tasks_needed": found.tasks_needed,
-        "verdict": verdict.value,
-        "reason": reason,
-    }
-
-
-def _row_not_comparable(scope: str, tasks: pl.DataFrame, cause: str) -> dict[str, Any]:
-    """Show each arm's own rate and no difference: a number would be read as one."""
-    rates = {
-        arm: (tasks[f"c_{arm}"] / tasks[f"n_{arm}"]).fill_nan(None).mean() for arm in ("before", "after")
-    }
-    return {
-        "scope": scope,
-        "n_tasks": _pairs(tasks).height,
-        **rates,
-        "n_unknown": _unknown(tasks),
-        "verdict": Verdict.NOT_COMPARABLE.value,
-        "reason": cause,
+        "plan": found.plan,
     }

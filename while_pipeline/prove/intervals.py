@@ -2,7 +2,8 @@
 
 Nothing here knows what a task or a policy is; verdicts belong to `delta`, planning to `power`.
 
-An undefined answer is NaN throughout, never 0 or 1.
+An undefined answer is NaN throughout, never 0 or 1. NaN or infinity among the values is an error that names
+the function, the place and the value: a statistic of what nobody measured is none.
 """
 
 import math
@@ -10,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import optimize, special, stats
+
+from while_pipeline.prove.checked import at_least, finite, inside
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,6 +26,12 @@ class Interval(NamedTuple):
 
 
 UNDEFINED = Interval(math.nan, math.nan)
+
+_CELLS = 1 << 22
+"""Counts that the bootstrap holds at once: 32 MiB, however many values differ."""
+
+_NEXT_TO_IMPOSSIBLE = 1e-30
+"""Cut from a law: a million such values, 240 times over, stay far below the last digit of its middle."""
 
 
 class RunSpread(NamedTuple):
@@ -42,7 +51,12 @@ def wilson(c: float, n: int, level: float = 0.95) -> Interval:
 
     Returns:
         The interval within [0, 1], exactly 0 below when c = 0 and exactly 1 above when c = n; NaN when n = 0.
+
+    Raises:
+        ValueError: c is NaN or outside 0 to n, or the level is none.
     """
+    finite("wilson", "count", c, low=0, high=n)
+    inside("wilson", "level", level)
     if n == 0:
         return UNDEFINED
     z2 = _z(level) ** 2
@@ -61,8 +75,12 @@ def t_interval(d: npt.ArrayLike, level: float = 0.95) -> Interval:
 
     Returns:
         The interval; zero width when all values are equal, NaN when n < 2.
+
+    Raises:
+        ValueError: a value is NaN or infinite, or the level is none.
     """
-    values = np.asarray(d, dtype=np.float64)
+    values = finite("t_interval", "value", d)
+    inside("t_interval", "level", level)
     if values.size < 2:
         return UNDEFINED
     error = float(values.std(ddof=1)) / math.sqrt(values.size)
@@ -86,8 +104,12 @@ def pseudo_pair_interval(d: npt.ArrayLike, k: int, level: float = 0.95) -> Inter
 
     Returns:
         The interval, which may pass ±1 for tiny n; NaN when n = 0.
+
+    Raises:
+        ValueError: a difference is NaN or outside -1 to 1, k is below 1, or the level is none.
     """
-    values = np.asarray(d, dtype=np.float64)
+    values = finite("pseudo_pair_interval", "difference", d, low=-1, high=1)
+    at_least("pseudo_pair_interval", "k", k, 1)
     if values.size == 0:
         return UNDEFINED
     pseudo = 1 / math.sqrt(k)
@@ -110,13 +132,22 @@ def percentile_bootstrap(
 
     Returns:
         The interval; zero width when all values are equal, NaN when n < 2.
+
+    Raises:
+        ValueError: a value is NaN or infinite, there is no resample, or the level is none.
     """
-    values, counts = np.unique(np.asarray(d, dtype=np.float64), return_counts=True)
+    values, counts = np.unique(finite("percentile_bootstrap", "value", d), return_counts=True)
+    at_least("percentile_bootstrap", "resamples", resamples, 1)
+    inside("percentile_bootstrap", "level", level)
     n = int(counts.sum())
     if n < 2:
         return UNDEFINED
-    draws = np.random.default_rng(seed).multinomial(n, counts / n, size=resamples)
-    low, high = np.quantile(draws @ values / n, ((1 - level) / 2, (1 + level) / 2))
+    rng, at_once = np.random.default_rng(seed), max(1, _CELLS // values.size)
+    means = [
+        rng.multinomial(n, counts / n, size=min(at_once, resamples - done)) @ values / n
+        for done in range(0, resamples, at_once)
+    ]
+    low, high = np.quantile(np.concatenate(means), ((1 - level) / 2, (1 + level) / 2))
     return Interval(float(low), float(high))
 
 
@@ -128,6 +159,9 @@ def sign_flip_p(d: npt.ArrayLike, k: int) -> float:
     differences double both counts and are dropped. With m non-zero values the smallest p is 2 / 2^m. At
     k = 1 it is the exact McNemar test.
 
+    The coins are loaded until the observed sum is the expected one (exponential tilting) and the tail is
+    weighed back, so that a tiny p is as exact as a large one: to about 1e-12 of itself.
+
     Args:
         d: Differences, shape (n,).
         k: Lattice of the differences: d·k is rounded to integers. Samples per task, or a common multiple
@@ -136,33 +170,39 @@ def sign_flip_p(d: npt.ArrayLike, k: int) -> float:
 
     Returns:
         p, at most 1; exactly 1 when no difference is left. Below about 1e-308 it underflows to 0.
+
+    Raises:
+        ValueError: a difference is NaN or outside -1 to 1, or k is below 1.
     """
-    scores = np.rint(np.asarray(d, dtype=np.float64) * k).astype(np.int64)
+    values = finite("sign_flip_p", "difference", d, low=-1, high=1)
+    at_least("sign_flip_p", "k", k, 1)
+    scores = np.rint(values * k).astype(np.int64)
     sizes, counts = np.unique(np.abs(scores[scores != 0]), return_counts=True)
-    if sizes.size == 0:
+    if not scores.sum():
         return 1.0
     divisor = int(np.gcd.reduce(sizes))
     sizes //= divisor
     # The sum of the flipped values is 2·S - total, where S adds up the sizes whose sign came up positive.
-    law = np.ones(1)
-    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
-        law = _add_coins(law, size, count)
     total = int(sizes @ counts)
     observed = abs(int(scores.sum())) // divisor
-    tail = float(law[(total + observed) // 2 :].sum())
-    return min(1.0, max(2 * tail, 2.0 * 0.5 ** int(counts.sum())))
+    if observed == total:
+        return 2.0 * 0.5 ** int(counts.sum())
+    return _coin_tail(sizes, counts, (total + observed) // 2)
 
 
 def holm(p: npt.ArrayLike) -> Floats:
     """Holm's step-down adjustment, for claims that must all hold. Source: Holm (1979).
 
     Args:
-        p: Shape (m,), without NaN.
+        p: Shape (m,).
 
     Returns:
         Adjusted p-values in the order given, at most 1; empty for an empty input.
+
+    Raises:
+        ValueError: a p is NaN or outside 0 to 1. An untested claim has no p and is left out beforehand.
     """
-    values = np.asarray(p, dtype=np.float64)
+    values = finite("holm", "p", p, low=0, high=1)
     order = np.argsort(values, kind="stable")
     stepped = values[order] * np.arange(values.size, 0, -1)
     adjusted = np.empty_like(values)
@@ -174,12 +214,15 @@ def benjamini_hochberg(p: npt.ArrayLike) -> Floats:
     """Benjamini and Hochberg's false-discovery adjustment (1995), for exploration only.
 
     Args:
-        p: Shape (m,), without NaN.
+        p: Shape (m,).
 
     Returns:
         Adjusted p-values in the order given, at most 1; empty for an empty input.
+
+    Raises:
+        ValueError: a p is NaN or outside 0 to 1.
     """
-    values = np.asarray(p, dtype=np.float64)
+    values = finite("benjamini_hochberg", "p", p, low=0, high=1)
     return np.asarray(stats.false_discovery_control(values), dtype=np.float64) if values.size else values
 
 
@@ -187,13 +230,17 @@ def run_spread(*runs: npt.ArrayLike) -> RunSpread:
     """Pool the spread between re-runs over policies.
 
     Args:
-        runs: Per policy, the scores of its re-runs, shape (runs,). A policy with one run adds nothing.
+        runs: Per policy, the scores of its re-runs, shape (runs,). A policy with one run or none adds
+            nothing.
 
     Returns:
         The pooled standard deviation (n - 1 in each policy) and its degrees of freedom; NaN and 0 when no
         policy was run twice.
+
+    Raises:
+        ValueError: a score is NaN or infinite.
     """
-    groups = [np.asarray(scores, dtype=np.float64) for scores in runs]
+    groups = [group for scores in runs if (group := finite("run_spread", "score", scores)).size > 1]
     df = sum(group.size - 1 for group in groups)
     if df == 0:
         return RunSpread(math.nan, 0)
@@ -217,8 +264,17 @@ def noise_band(
         level: Share of differences between equal policies that fall inside.
 
     Returns:
-        The half-width, in the score's unit; NaN without degrees of freedom.
+        The half-width, in the score's unit; NaN without degrees of freedom, or when `run_std` is NaN because
+        nothing was run twice.
+
+    Raises:
+        ValueError: `run_std` is negative or infinite, a number of runs is below 1, or the level is none.
     """
+    if not math.isnan(run_std):
+        at_least("noise_band", "run_std", run_std, 0)
+    at_least("noise_band", "runs_before", runs_before, 1)
+    at_least("noise_band", "runs_after", runs_after, 1)
+    inside("noise_band", "level", level)
     quantile = float(stats.t.ppf((1 + level) / 2, df))
     return quantile * run_std * math.sqrt(1 / runs_before + 1 / runs_after)
 
@@ -227,14 +283,40 @@ def _z(level: float) -> float:
     return float(special.ndtri((1 + level) / 2))
 
 
-def _add_coins(law: Floats, size: int, count: int) -> Floats:
-    """Convolve the law of a sum with `count` fair coins worth `size` each.
+def _coin_tail(sizes: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], least: int) -> float:
+    """Twice the chance that fair coins worth `sizes`, `counts` of each, sum to `least` or more; at most 1.
 
-    The coins land on multiples of `size`, so each residue class is convolved by itself.
+    `least` is above half of all the coins' worth and below all of it.
     """
-    coins = stats.binom.pmf(np.arange(count + 1), count, 0.5)
+    total = int(sizes @ counts)
+    tilt = optimize.brentq(
+        lambda load: float((sizes * counts) @ special.expit(load * sizes)) - least, 0.0, math.log(total) + 1
+    )
+    start, law = 0, np.ones(1)
+    for size, count, chance in zip(sizes, counts, special.expit(tilt * sizes), strict=True):
+        start, law = _add_coins(start, law, int(size), int(count), float(chance))
+    tail = law[least - start :]
+    weighed = float(tail @ np.exp(-tilt * np.arange(tail.size)))
+    log_load = float(counts @ (np.logaddexp(0.0, tilt * sizes) - math.log(2)))
+    return min(1.0, 2 * math.exp(log_load - tilt * least + math.log(weighed)))
+
+
+def _add_coins(start: int, law: Floats, size: int, count: int, chance: float) -> tuple[int, Floats]:
+    """Convolve the law of a sum, from `start` on, with `count` coins worth `size` each.
+
+    The coins land on multiples of `size`, so each residue class is convolved by itself. What is next to
+    impossible is cut off on both sides.
+    """
+    first, coins = _trimmed(stats.binom.pmf(np.arange(count + 1), count, chance))
     rows = -(-law.size // size)
     classes = np.zeros(rows * size)
     classes[: law.size] = law
     columns = [np.convolve(column, coins) for column in classes.reshape(rows, size).T]
-    return np.stack(columns, axis=1).ravel()[: law.size + size * count]
+    cut, law = _trimmed(np.stack(columns, axis=1).ravel())
+    return start + first * size + cut, law
+
+
+def _trimmed(law: Floats) -> tuple[int, Floats]:
+    """Cut the ends of a law that together matter to no digit; how many were cut in front, and the rest."""
+    inside = np.flatnonzero(law > _NEXT_TO_IMPOSSIBLE)
+    return int(inside[0]), law[inside[0] : inside[-1] + 1]

@@ -1,9 +1,9 @@
-"""pass@k and pass^k: what a task's graded rollouts say about k attempts at it.
+"""pass@k, pass^k and headroom: what a task's graded rollouts say about k attempts at it.
 
 Estimators and the table of their means over tasks belong here. Comparing two policies does not (`delta`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from while_pipeline.prove.intervals import Interval, t_interval, wilson
+from while_pipeline.prove.checked import at_least, finite, whole
+from while_pipeline.prove.intervals import Floats, Interval, t_interval, wilson
 
 OVERALL = "overall"
 """Scope of a row over all tasks. Reserved: no task category may have this name."""
 
-Metric = Literal["pass@", "pass^"]
+Metric = Literal["pass@", "pass^", "headroom"]
 
 PASS_SCHEMA = pl.Schema(
     {
@@ -51,45 +52,69 @@ class _Row:
     n_short: int
 
 
-def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> npt.NDArray[np.float64]:
+def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> Floats:
     """Chance that at least one of k attempts passes: 1 - C(n-c, k) / C(n, k).
 
     Unbiased, unlike 1 - (1 - c/n)^k. Source: Chen et al., "Evaluating Large Language Models Trained on
     Code", arXiv 2107.03374, equation 1.
 
     Args:
-        n: Graded rollouts per task, any shape.
+        n: Graded rollouts per task, any shape; tasks may differ.
         c: Passes among them, broadcast against `n`.
         k: Attempts, at least 1.
 
     Returns:
-        An array of the broadcast shape; 1 where n - c < k <= n, NaN where n < k.
+        An array of the broadcast shape, empty for no task; 1 where n - c < k <= n, NaN where n < k.
+
+    Raises:
+        ValueError: a count is NaN, infinite or no whole number, c is not from 0 to n, or k is below 1.
     """
-    return 1.0 - pass_hat_k(n, np.subtract(n, c), k)
+    total, passes = _checked("pass_at_k", n, c, k)
+    return 1.0 - _all_drawn(total, total - passes, k)
 
 
-def pass_hat_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> npt.NDArray[np.float64]:
+def pass_hat_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> Floats:
     """Chance that all of k attempts pass (pass^k): C(c, k) / C(n, k).
 
     Unbiased, unlike (c/n)^k. Source: Yao et al., "tau-bench", arXiv 2406.12045.
 
     Args:
-        n: Graded rollouts per task, any shape.
+        n: Graded rollouts per task, any shape; tasks may differ.
         c: Passes among them, broadcast against `n`.
         k: Attempts, at least 1.
 
     Returns:
-        An array of the broadcast shape; 0 where c < k <= n, NaN where n < k.
+        An array of the broadcast shape, empty for no task; 0 where c < k <= n, NaN where n < k.
+
+    Raises:
+        ValueError: a count is NaN, infinite or no whole number, c is not from 0 to n, or k is below 1.
     """
-    total, passes = np.broadcast_arrays(np.asarray(n, dtype=np.float64), np.asarray(c, dtype=np.float64))
-    # A running product of k factors in [0, 1]: no binomial overflows, and the error stays near k ulp.
-    chance = np.where(total >= k, 1.0, np.nan)
-    for drawn in range(k):
-        chance = chance * np.clip(passes - drawn, 0.0, None) / np.maximum(total - drawn, 1.0)
-    return chance
+    return _all_drawn(*_checked("pass_hat_k", n, c, k), k)
 
 
-def with_overall(tasks: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+def headroom(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> Floats:
+    """Gain of the best of k attempts over one: pass@k - pass@1.
+
+    What choosing among k answers would add at once, and what training on the chosen ones can hope for. A
+    task that always or never passes has none.
+
+    Args:
+        n: Graded rollouts per task, any shape; tasks may differ.
+        c: Passes among them, broadcast against `n`.
+        k: Attempts, at least 1; 1 leaves no choice, and 0 is the answer.
+
+    Returns:
+        An array of the broadcast shape, values in [0, 1), empty for no task; NaN where n < k.
+
+    Raises:
+        ValueError: a count is NaN, infinite or no whole number, c is not from 0 to n, or k is below 1.
+    """
+    total, passes = _checked("headroom", n, c, k)
+    missed = total - passes
+    return _all_drawn(total, missed, 1) - _all_drawn(total, missed, k)
+
+
+def _with_overall(tasks: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """Pair each scope with its tasks: `overall` first, then the categories in order.
 
     Raises:
@@ -97,7 +122,7 @@ def with_overall(tasks: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """
     categories = tasks.get_column("category").unique().sort().to_list()
     if OVERALL in categories:
-        raise ValueError(f"with_overall: category {OVERALL!r} is the name of the scope over all tasks")
+        raise ValueError(f"pass_table: category {OVERALL!r} is the name of the scope over all tasks")
     groups = {str(key[0]): group for key, group in tasks.partition_by("category", as_dict=True).items()}
     return [(OVERALL, tasks), *((category, groups[category]) for category in categories)]
 
@@ -115,8 +140,11 @@ def rate_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
 
     Returns:
         The interval; NaN bounds without tasks.
+
+    Raises:
+        ValueError: a value is NaN or outside [0, 1], or the level is none.
     """
-    rates = np.asarray(values, dtype=np.float64)
+    rates = finite("rate_interval", "value", values, low=0, high=1)
     if rates.size == 0 or np.ptp(rates) == 0:
         return wilson(float(rates.sum()), rates.size, level)
     low, high = t_interval(rates, level)
@@ -124,7 +152,7 @@ def rate_interval(values: npt.ArrayLike, level: float = 0.95) -> Interval:
 
 
 def pass_table(graded: pl.DataFrame, ks: Sequence[int]) -> pl.DataFrame:
-    """Mean pass@k and pass^k over tasks, for all tasks and per category.
+    """Mean pass@k, pass^k and headroom over tasks, for all tasks and per category.
 
     Tasks weigh the same however many rollouts each has; rollouts are never pooled.
 
@@ -134,45 +162,110 @@ def pass_table(graded: pl.DataFrame, ks: Sequence[int]) -> pl.DataFrame:
         ks: Numbers of attempts.
 
     Returns:
-        `PASS_SCHEMA`, one row per scope (`overall`, then the categories sorted), metric (`pass@`, `pass^`)
-        and k. `value` is the mean over the `n_tasks` tasks with at least k verdicts, null without one;
-        `low` and `high` are `rate_interval` at 95 %; `n_rollouts` are the verdicts of those tasks,
-        `n_short` the tasks with fewer than k verdicts, `n_unknown` the scope's rows without a verdict.
+        `PASS_SCHEMA`, one row per scope (`overall`, then the categories sorted), metric (`pass@`, `pass^`,
+        `headroom`) and k, but no headroom at k = 1, where it is nothing. `value` is the mean over the
+        `n_tasks` tasks with at least k verdicts, null without one; `low` and `high` are `rate_interval` at
+        95 %; `n_rollouts` are the verdicts of those tasks, `n_short` the tasks with fewer than k verdicts,
+        `n_unknown` the scope's rows without a verdict.
 
     Raises:
-        ValueError: a category is named like the overall scope.
+        ValueError: a category is named like the overall scope; a task has no id or no category, or several
+            categories; `passed` is no boolean; a k is below 1.
     """
-    passed = pl.col("passed")
+    if graded.schema["passed"] not in (pl.Boolean, pl.Null):
+        raise ValueError(f"pass_table: passed is {graded.schema['passed']}, expected booleans or null")
+    passed = pl.col("passed").cast(pl.Boolean)
     tasks = (
         graded.group_by("category", "task_id")
         .agg(n=passed.count(), c=passed.sum(), unknown=passed.null_count())
         .sort("category", "task_id")
     )
-    metrics: tuple[Metric, ...] = ("pass@", "pass^")
+    _refuse_unnamed(tasks)
     rows = [
-        _row(scope, metric, k, members)
-        for scope, members in with_overall(tasks)
-        for metric in metrics
+        _row(counts, metric, k)
+        for counts in (_Counts.of(scope, members) for scope, members in _with_overall(tasks))
+        for metric in _ESTIMATORS
         for k in ks
+        if metric != "headroom" or k > 1
     ]
     return pl.DataFrame(rows, schema=PASS_SCHEMA)
 
 
-def _row(scope: str, metric: Metric, k: int, tasks: pl.DataFrame) -> _Row:
-    enough = tasks.filter(pl.col("n") >= k)
-    estimator = pass_at_k if metric == "pass@" else pass_hat_k
-    values = estimator(enough["n"].to_numpy(), enough["c"].to_numpy(), k)
+_ESTIMATORS: dict[Metric, Callable[[npt.ArrayLike, npt.ArrayLike, int], Floats]] = {
+    "pass@": pass_at_k,
+    "pass^": pass_hat_k,
+    "headroom": headroom,
+}
+
+
+def _checked(function: str, n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> tuple[Floats, Floats]:
+    at_least(function, "k", k, 1)
+    total, passes = np.broadcast_arrays(whole(function, "n", n), whole(function, "c", c))
+    over = np.flatnonzero(passes > total)
+    if over.size:
+        place = over[0]
+        most = f"expected at most its n of {total.flat[place]:g}"
+        raise ValueError(f"{function}: c {place} is {passes.flat[place]:g}, {most}")
+    return total, passes
+
+
+def _all_drawn(total: Floats, marked: Floats, k: int) -> Floats:
+    """Chance that k draws without replacement from `total` are all `marked`; NaN where total < k."""
+    # A running product of k factors in [0, 1]: no binomial overflows, and the error stays near k ulp.
+    chance = np.where(total >= k, 1.0, np.nan)
+    for drawn in range(k):
+        chance = chance * np.clip(marked - drawn, 0.0, None) / np.maximum(total - drawn, 1.0)
+    return chance
+
+
+def _refuse_unnamed(tasks: pl.DataFrame) -> None:
+    """Every interval is over tasks, so each must be one task, once."""
+    for column in ("task_id", "category"):
+        if tasks[column].null_count():
+            raise ValueError(f"pass_table: {column} is null, expected a name in every row")
+    twice = tasks.filter(pl.col("task_id").is_duplicated())
+    if twice.height:
+        raise ValueError(
+            f"pass_table: task {twice['task_id'][0]!r} is in the categories "
+            f"{', '.join(twice.filter(task_id=twice['task_id'][0])['category'])}, expected one"
+        )
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """The tasks of a scope, those with the same counts together: few are different, however many tasks."""
+
+    scope: str
+    n: Floats
+    """Verdicts per task, one per group of like tasks."""
+    c: Floats
+    """Passes among them."""
+    tasks: npt.NDArray[np.int64]
+    """How many tasks are alike."""
+    n_unknown: int
+
+    @classmethod
+    def of(cls, scope: str, tasks: pl.DataFrame) -> "_Counts":
+        alike = tasks.group_by("n", "c").len("tasks").sort("n", "c").cast({"tasks": pl.Int64})
+        n, c = (alike[name].cast(pl.Float64).to_numpy() for name in ("n", "c"))
+        return cls(scope, n, c, alike["tasks"].to_numpy(), int(tasks["unknown"].sum()))
+
+
+def _row(counts: _Counts, metric: Metric, k: int) -> _Row:
+    enough = counts.n >= k
+    n, tasks = counts.n[enough], counts.tasks[enough]
+    values = np.repeat(_ESTIMATORS[metric](n, counts.c[enough], k), tasks)
     known = values.size > 0
     interval = rate_interval(values)
     return _Row(
-        scope=scope,
+        scope=counts.scope,
         metric=metric,
         k=k,
         value=float(values.mean()) if known else None,
         low=interval.low if known else None,
         high=interval.high if known else None,
-        n_tasks=enough.height,
-        n_rollouts=int(enough["n"].sum()),
-        n_unknown=int(tasks["unknown"].sum()),
-        n_short=tasks.height - enough.height,
+        n_tasks=values.size,
+        n_rollouts=int(n @ tasks),
+        n_unknown=counts.n_unknown,
+        n_short=int(counts.tasks.sum()) - values.size,
     )

@@ -1,7 +1,10 @@
 """Trials: the serving policy and the candidate answer the same sealed tasks, same worlds, same customers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+import polars as pl
 
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.policy import Weights
@@ -10,7 +13,10 @@ from while_pipeline.grade.judge import Judge
 from while_pipeline.ids import canonical_json
 from while_pipeline.messages import messages_json
 from while_pipeline.policy_document import PolicyDocument
+from while_pipeline.prove.delta_report import Compared
+from while_pipeline.prove.looks import looks_factor
 from while_pipeline.simulate.drive import play
+from while_pipeline.simulate.rollout import Rollout
 from while_pipeline.simulate.scenario import Scenario
 from while_pipeline.simulate.user_world import WorldFactory
 from while_pipeline.tools import Tool
@@ -52,10 +58,39 @@ def trial_rows(
     return rows
 
 
+def about_trials(trials: pl.DataFrame, *, level: float, min_effect: float, looks: int) -> Compared:
+    """What the report on a day's trials is about.
+
+    Args:
+        trials: Rows of `prove.trials`; may be empty.
+        level: Level of the intervals.
+        min_effect: Smallest difference that counts.
+        looks: How often these tasks have been looked at, this time included.
+    """
+    about = Compared(before="the serving policy", after="the candidate", level=level, min_effect=min_effect)
+    if trials.is_empty():
+        return about
+    versions = dict(trials.select("arm", "policy_version").unique().iter_rows())
+    cautions = [
+        f"Some of these tasks are looked at for the {looks}. time: the overall p is "
+        f"{looks_factor(looks)} times the plain one."
+    ]
+    return replace(
+        about,
+        facts=[
+            f"The serving policy is {versions['before']}, the candidate is {versions['after']}.",
+            "Both answered the same sealed tasks: same worlds, same customers, same luck.",
+        ],
+        cautions=cautions if looks > 1 else [],
+    )
+
+
 def _row(arm: str, graded: Graded, judge: Judge) -> dict[str, Any]:
     rollout = graded.rollout
+    found = canonical_json(sorted({finding.rule for finding in graded.findings}))
     return {
         "rollout_id": rollout.rollout_id,
+        "scenario_id": rollout.scenario.scenario_id,
         "task_id": rollout.scenario.task_id,
         "category": rollout.scenario.category,
         "arm": arm,
@@ -64,8 +99,21 @@ def _row(arm: str, graded: Graded, judge: Judge) -> dict[str, Any]:
         "passed": graded.passed,
         "reward": graded.reward,
         "reason": graded.reason,
-        "findings": canonical_json(sorted({finding.rule for finding in graded.findings})),
+        "answered": _answered(rollout),
+        "truncated": None if rollout.lost else _truncated(rollout),
+        "findings": None if rollout.lost else found,
         "judge": judge.identity,
         "customer": CUSTOMER,
         "messages": messages_json(rollout.messages),
     }
+
+
+def _answered(rollout: Rollout) -> bool:
+    """Whether the conversation came to its end with words of the agent."""
+    last = rollout.messages[-1]
+    return not rollout.lost and last.role == "assistant" and bool((last.content or "").strip())
+
+
+def _truncated(rollout: Rollout) -> bool:
+    """Whether the token limit or the limit of turns cut it off."""
+    return rollout.played.finish_reason == "length" or rollout.played.ended == "max_turns"

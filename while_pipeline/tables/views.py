@@ -6,6 +6,9 @@ creating views belongs to `resources.warehouse`. A view is there once all the ta
 
 from collections.abc import Mapping
 
+KIND_ORDER = "list_position(['overall', 'category', 'guard'], kind)"
+"""How rows of `prove.delta` stand: the whole, its parts, what must not get worse."""
+
 VIEWS: Mapping[str, str] = {
     # Where does the real traffic go wrong, over all days? `example` is the newest failed conversation.
     "watch.map": """
@@ -46,14 +49,14 @@ VIEWS: Mapping[str, str] = {
         GROUP BY day, cut, gate
         ORDER BY day, cut, gate <> 'kept', rollouts DESC, gate
     """,
-    # What does the newest proof say, overall and per category?
-    "prove.latest": """
+    # What does the newest proof say: overall, per category, per guard (the share of attempts free of it)?
+    "prove.latest": f"""
         SELECT
-            day, scope, before, after, difference, low, high, n_tasks, k, n_changed,
+            day, kind, scope, before, after, difference, low, high, noise, n_tasks, k, n_changed,
             p_sign_flip, p_adjusted, tasks_needed, verdict, reason
         FROM prove.delta
         WHERE day = (SELECT max(day) FROM prove.delta)
-        ORDER BY scope <> 'overall', scope
+        ORDER BY {KIND_ORDER}, scope
     """,
     # Does the agent get better from day to day, and which policy was promoted when?
     "prove.history": """
@@ -62,7 +65,7 @@ VIEWS: Mapping[str, str] = {
             p.serving, p.candidate, p.promoted, p.reason
         FROM prove.delta AS d
         LEFT JOIN prove.promotion AS p USING (day)
-        WHERE d.scope = 'overall'
+        WHERE d.kind = 'overall'
         ORDER BY d.day
     """,
     # Where does a training row come from? Back to its grade, rollout, scenario, the cell of the six axes, the

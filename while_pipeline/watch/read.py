@@ -80,7 +80,7 @@ class _Reader:
 
     def read(self, path: Path, source: str) -> None:
         try:
-            text = _unpacked(path).decode("utf-8-sig", "replace")
+            text = unpacked(path).decode("utf-8-sig", "replace")
         except (OSError, EOFError, ValueError, zlib.error) as error:
             self._reject(source, None, f"cannot be opened: {error}", "")
             return
@@ -139,8 +139,13 @@ def _day(time_ns: int | None, folder: str | None, zone: ZoneInfo) -> str:
         raise ValueError(f"{time_ns} ns is not a time") from error
 
 
-def _unpacked(path: Path) -> bytes:
-    """Content of a file; the first bytes say whether it is packed, whatever its name."""
+def unpacked(path: Path) -> bytes:
+    """Content of a file; the first bytes say whether it is packed, whatever its name.
+
+    Raises:
+        OSError: the name ends in none of `SUFFIXES`, or the file cannot be read.
+        EOFError, ValueError, zlib.error: it is packed and broken.
+    """
     if not path.name.endswith(SUFFIXES):
         raise OSError(f"the name ends in none of {', '.join(SUFFIXES)}")
     data = path.read_bytes()
