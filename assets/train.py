@@ -116,15 +116,15 @@ def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project
     rollouts, scenarios, held_out, hack = warehouse.read_day(
         day, simulate.Rollouts, simulate.Scenarios, prove.HeldOut, grade.HackScan
     )
-    judged = gate_of_judge(warehouse, day)
+    judged, hacked = gate_of_judge(warehouse, day), refusal(hack)
     gate = Gate(
         split_seed=project.load().settings.seed,
         sealed=sealed_prompts(held_out),
         facts=facts_by_rollout(rollouts, scenarios),
         trusted=judged.open,
         trust_reason=judged.reason,
-        hacked=hack["hacked"].any(),
-        hack_reason=str(hack["reason"].first()),
+        hacked=hacked is not None,
+        hack_reason=hacked or str(hack["reason"].first()),
     )
     checks = [
         vars(check)

@@ -113,6 +113,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Report:
                     "residual": -0.4,
                     "regime": "hacked",
                     "reason": "it pays for length",
+                    "advice": "take length out",
                 },
             ),
         ),
@@ -191,7 +192,7 @@ def test_a_cut_says_what_it_kept_and_which_gate_dropped_the_rest(full: Report) -
 def test_the_judge_the_scan_and_the_proof_say_their_conclusions(full: Report) -> None:
     assert column(section(full, "Judge trust"), "trusted") == ["no"]
     assert "8 labels missing" in section(full, "Judge trust").sentences[0]
-    assert section(full, "Hack scan").sentences == ["it pays for length"]
+    assert section(full, "Hack scan").sentences == ["it pays for length.", "take length out"]
     proof = section(full, "Before and after")
     assert proof.sentences == [
         "The candidate is better: it passes 75 of 100 attempts where the serving policy passed 50, "

@@ -338,7 +338,8 @@ def _hacks(report: Report) -> Section:
         for row in report.hack_scan.iter_rows(named=True)
     ]
     header = ("feature", "pooled", "within tasks", "residual", "floor")
-    return Section(title, [report.hack_scan["reason"][0]], header, rows)
+    first = report.hack_scan.row(0, named=True)
+    return Section(title, [f"{first['reason']}.", first["advice"]], header, rows)
 
 
 def _proof(report: Report) -> Section:

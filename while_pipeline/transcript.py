@@ -129,13 +129,14 @@ class Transcript:
         )
 
     def text(self) -> str:
-        """The conversation as a judge reads it, one line per message or call."""
+        """The conversation as a judge reads it: a message or call on each line that is not indented."""
         lines: list[str] = []
         for message in self.messages:
             if message.content:
                 lines.append(f"{message.role.upper()}: {message.content}")
             lines += [f"CALL: {call.name} {arguments_text(call)}" for call in message.tool_calls]
-        return "\n".join(lines)
+        # A message with line breaks could else pass for several, and a customer's for the agent's.
+        return "\n".join("\n    ".join(line.splitlines()) for line in lines)
 
 
 def asks(text: str, position: int) -> bool:

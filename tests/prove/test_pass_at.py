@@ -4,12 +4,14 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize, stats
 
-from while_pipeline.prove.intervals import t_interval, wilson
+from while_pipeline.prove.intervals import Interval, t_interval, wilson
 from while_pipeline.prove.pass_at import (
     PASS_SCHEMA,
     headroom,
@@ -197,9 +199,8 @@ def test_headroom_has_an_interval_over_tasks_and_no_row_where_there_is_no_choice
     table = pass_table(graded({"a": [True, False], "b": [True, True], "c": [False, False]}), ks=[1, 2])
     assert table.filter(metric="headroom", k=1).is_empty()
     found = row(table, "overall", "headroom", 2)
-    low, high = t_interval([0.5, 0.0, 0.0])
     assert (found["value"], found["n_tasks"]) == (pytest.approx(1 / 6), 3)
-    assert (found["low"], found["high"]) == pytest.approx((max(low, 0.0), high))
+    assert (found["low"], found["high"]) == pytest.approx(rate_interval([0.5, 0.0, 0.0]))
 
 
 def test_headroom_is_unknown_where_no_task_has_k_verdicts() -> None:
@@ -240,11 +241,30 @@ def test_a_category_named_like_the_overall_scope_is_refused() -> None:
         pass_table(graded({"a": [True]}, {"a": "overall"}), ks=[1])
 
 
-def test_the_interval_is_student_t_over_tasks_when_tasks_differ() -> None:
-    table = pass_table(graded({"a": [True, False], "b": [True, True], "c": [False, True]}), ks=[1])
-    found = row(table, "overall", "pass@", 1)
-    low, high = t_interval([0.5, 1.0, 0.5])
-    assert (found["low"], found["high"]) == pytest.approx((max(low, 0.0), min(high, 1.0)))
+def test_the_interval_is_the_score_interval_of_as_many_trials_as_the_tasks_are_worth() -> None:
+    rates = np.array([0.5, 1.0, 0.5, 1.0, 0.75])
+    mean = rates.mean()
+    trials = mean * (1 - mean) / (rates.var(ddof=1) / rates.size)
+
+    def beyond(rate: float) -> float:
+        return float(abs(mean - rate) - stats.t.ppf(0.975, 4) * np.sqrt(rate * (1 - rate) / trials))
+
+    bounds = optimize.brentq(beyond, 0.01, mean), optimize.brentq(beyond, mean, 0.9999)
+    assert rate_interval(rates) == pytest.approx(bounds)
+    found = row(pass_table(graded({"a": [True, False], "b": [True, True]}), ks=[1]), "overall", "pass@", 1)
+    assert (found["low"], found["high"]) == pytest.approx(rate_interval([0.5, 1.0]))
+
+
+def test_the_interval_holds_a_rate_near_one_where_t_around_the_mean_does_not() -> None:
+    rng = np.random.default_rng(0)
+    nights = rng.binomial(1, 0.96, size=(2_000, 120)).astype(float)
+
+    def coverage(interval: Callable[[npt.ArrayLike], Interval]) -> float:
+        bounds = np.array([interval(night) for night in nights])
+        return float(np.mean((bounds[:, 0] <= 0.96) & (bounds[:, 1] >= 0.96)))
+
+    assert coverage(rate_interval) > 0.94
+    assert coverage(t_interval) < 0.90
 
 
 @pytest.mark.parametrize(("rate", "n"), [(1.0, 10), (0.0, 10), (0.5, 10), (1.0, 1), (0.25, 1)])

@@ -35,7 +35,6 @@ from while_pipeline.grade.judge_answers import (
 )
 from while_pipeline.grade.rubric import Rubric
 from while_pipeline.ids import canonical_json, content_id
-from while_pipeline.messages import arguments_text
 from while_pipeline.settings import JudgeMode
 from while_pipeline.transcript import Transcript
 
@@ -232,23 +231,13 @@ def _read_order(answer: Completion | Silence) -> tuple[Choice | None, str]:
 
 def _parts(group: str, members: Sequence[int], cases: Sequence[Case]) -> Iterator[list[int]]:
     """A group in an order that its content decides and nobody chose, cut evenly to at most `GROUP_LIMIT`."""
-    shuffled = sorted(members, key=lambda i: content_id("judge group", group, _shown(cases[i].transcript)))
+    shuffled = sorted(members, key=lambda i: content_id("judge group", group, cases[i].transcript.text()))
     size = ceil(len(members) / ceil(len(members) / GROUP_LIMIT))
     for start in range(0, len(shuffled), size):
         yield shuffled[start : start + size]
 
 
 def _quoted(name: str, transcript: Transcript) -> str:
-    text = _shown(transcript)
+    text = transcript.text()
     mark = f"{name} {content_id(text)}"
     return f"<{mark}>\n{text}\n</{mark}>"
-
-
-def _shown(transcript: Transcript) -> str:
-    """The conversation, a message or call on each line that is not indented."""
-    lines: list[str] = []
-    for message in transcript.messages:
-        if message.content:
-            lines.append(f"{message.role.upper()}: {message.content}")
-        lines += [f"CALL: {call.name} {arguments_text(call)}" for call in message.tool_calls]
-    return "\n".join("\n    ".join(line.splitlines()) for line in lines)

@@ -74,7 +74,7 @@ def most_spread(columns: Floats, group: Codes, taken: Floats, most: int) -> list
     width = spread(columns, group)
     order = [int(i) for i in np.argsort(-width, kind="stable") if width[i] > ZERO]
     candidates = centred(columns[:, order], group)
-    repeats = (np.abs(centred(taken, group).T @ candidates) > REPEAT).any(axis=0)
+    repeats: NDArray[np.bool_] = np.any(np.abs(centred(taken, group).T @ candidates) > REPEAT, axis=0)
     alike = np.abs(candidates.T @ candidates) > REPEAT
     chosen: list[int] = []
     for place, index in enumerate(order):

@@ -59,11 +59,22 @@ def wilson(c: float, n: int, level: float = 0.95) -> Interval:
     inside("wilson", "level", level)
     if n == 0:
         return UNDEFINED
-    z2 = _z(level) ** 2
-    rate = c / n
-    centre = (c + z2 / 2) / (n + z2)
-    half = math.sqrt(z2) * math.sqrt(n * rate * (1 - rate) + z2 / 4) / (n + z2)
-    return Interval(0.0 if c == 0 else centre - half, 1.0 if c == n else centre + half)
+    low, high = score_interval(c / n, n, float(special.ndtri((1 + level) / 2)))
+    return Interval(0.0 if c == 0 else low, 1.0 if c == n else high)
+
+
+def score_interval(rate: float, trials: float, quantile: float) -> Interval:
+    """Rates p with |rate - p| within `quantile` standard errors √(p(1 - p)/trials): Wilson's inversion.
+
+    Args:
+        rate: Observed, in [0, 1].
+        trials: Yes-or-no trials, or what many the data are worth; above 0.
+        quantile: Of the standard normal, or of Student t where the standard error is itself estimated.
+    """
+    square = quantile**2
+    centre = (rate * trials + square / 2) / (trials + square)
+    half = quantile * math.sqrt(trials * rate * (1 - rate) + square / 4) / (trials + square)
+    return Interval(centre - half, centre + half)
 
 
 def t_interval(d: npt.ArrayLike, level: float = 0.95) -> Interval:
@@ -84,9 +95,14 @@ def t_interval(d: npt.ArrayLike, level: float = 0.95) -> Interval:
     if values.size < 2:
         return UNDEFINED
     error = float(values.std(ddof=1)) / math.sqrt(values.size)
-    half = float(special.stdtrit(values.size - 1, (1 + level) / 2)) * error
+    half = t_quantile(values.size - 1, level) * error
     mean = float(values.mean())
     return Interval(mean - half, mean + half)
+
+
+def t_quantile(df: int, level: float) -> float:
+    """How many estimated standard errors an interval at `level` reaches to either side (Student t)."""
+    return float(special.stdtrit(df, (1 + level) / 2))
 
 
 def pseudo_pair_interval(d: npt.ArrayLike, k: int, level: float = 0.95) -> Interval:
@@ -94,8 +110,8 @@ def pseudo_pair_interval(d: npt.ArrayLike, k: int, level: float = 0.95) -> Inter
 
     The pseudo-tasks keep the interval honest where few tasks changed and the sample variance is far too
     small. At k = 1 it is Bonett and Price (2012) with a t quantile. The centre is the mean shrunk by
-    n / (n + 2), and there are n + 1 degrees of freedom. In simulation it covered at least 93.8 % of 100
-    cells fixed beforehand; the known soft spot is rare large jumps (85.6 % at n = 15, k = 8).
+    n / (n + 2), and there are n + 1 degrees of freedom. What it covers in simulation, and its soft spot (rare
+    large jumps at k >= 4), is in docs/calibration.md.
 
     Args:
         d: Differences of pass rates, shape (n,).
@@ -277,10 +293,6 @@ def noise_band(
     inside("noise_band", "level", level)
     quantile = float(stats.t.ppf((1 + level) / 2, df))
     return quantile * run_std * math.sqrt(1 / runs_before + 1 / runs_after)
-
-
-def _z(level: float) -> float:
-    return float(special.ndtri((1 + level) / 2))
 
 
 def _coin_tail(sizes: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], least: int) -> float:

@@ -29,7 +29,7 @@ alone could make the smallest effect that is planned for."""
 
 LATTICE = 240
 """Common denominator for the sign-flip test when unknowns make the tasks' own common multiple larger: a
-multiple of 2 to 6, 8, 10, 12, 15 and 16. Finer ones cost seconds at 10,000 tasks and decide nothing."""
+multiple of 2 to 6, 8, 10, 12, 15 and 16. Finer ones cost more and decide nothing."""
 
 _ROUNDING = 1e-9
 """What the difference of two shares may miss by."""

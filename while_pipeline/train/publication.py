@@ -38,7 +38,7 @@ class Gate:
     """Rollout id -> texts of its answer key."""
     trusted: bool
     trust_reason: str
-    hacked: bool | None
+    hacked: bool
     hack_reason: str
 
 
@@ -64,7 +64,7 @@ def check_cut(cut: str, rows: Iterable[Row], gate: Gate) -> list[Check]:
     checks.append(_whole(cut, "judge_trusted", gate.trusted, len(held), gate.trust_reason))
     if cut == "grpo":
         checks.append(_groups_mixed(held))
-        checks.append(_whole(cut, "reward_not_hacked", gate.hacked is not True, len(held), gate.hack_reason))
+        checks.append(_whole(cut, "reward_not_hacked", not gate.hacked, len(held), gate.hack_reason))
     return checks
 
 
