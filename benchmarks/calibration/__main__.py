@@ -1,7 +1,8 @@
 """How often intervals and verdicts of `prove` are right: python -m benchmarks.calibration.
 
-Simulates every cell of the grid, thirty nights of looking and thirty of promoting, and writes figures, page
-and picture to `docs/`. `--show` only makes page and picture anew from the figures that are there.
+Simulates every cell of the grid, thirty nights of looking and thirty of promoting, and the rate of one
+policy, and writes figures, page and picture to `docs/`. `--show` only makes page and picture anew from the
+figures that are there.
 """
 
 import argparse
@@ -15,11 +16,11 @@ from pathlib import Path
 # One thread each: the cells are spread over processes, and small products gain nothing from more.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks.calibration import drift, nights, published
+from benchmarks.calibration import drift, nights, published, rates
 from benchmarks.calibration.cells import Effort, grid, simulate
 from while_pipeline.project import REPOSITORY
 
-NIGHT_RUNS, PROMOTION_RUNS = 5_000, 2_000
+NIGHT_RUNS, PROMOTION_RUNS, RATE_RUNS = 5_000, 2_000, 4_000
 
 
 def main() -> None:
@@ -41,8 +42,11 @@ def simulated(processes: int) -> published.Figures:
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         looks = pool.submit(nights.simulate, NIGHT_RUNS)
         promotions = pool.submit(drift.simulate, PROMOTION_RUNS)
+        of_one = pool.submit(rates.simulate, RATE_RUNS)
         cells = pool.map(partial(simulate, effort=Effort()), grid(), chunksize=8)
-        return published.Figures(list(chain.from_iterable(cells)), looks.result(), promotions.result())
+        return published.Figures(
+            list(chain.from_iterable(cells)), looks.result(), promotions.result(), of_one.result()
+        )
 
 
 if __name__ == "__main__":

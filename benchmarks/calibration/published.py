@@ -11,6 +11,7 @@ from benchmarks.calibration.cells import Effort, Row
 from benchmarks.calibration.drift import Drift
 from benchmarks.calibration.nights import Looks
 from benchmarks.calibration.picture import draw
+from benchmarks.calibration.rates import Rate
 from benchmarks.calibration.report import page
 
 DIGITS = 5
@@ -23,9 +24,10 @@ class Figures(NamedTuple):
     cells: list[Row]
     nights: list[Looks]
     promotions: list[Drift]
+    rates: list[Rate]
 
 
-RECORDS: dict[str, type[Any]] = {"cells": Row, "nights": Looks, "promotions": Drift}
+RECORDS: dict[str, type[Any]] = {"cells": Row, "nights": Looks, "promotions": Drift, "rates": Rate}
 """What a row of each file is."""
 
 

@@ -13,6 +13,7 @@ from benchmarks.calibration import drift, nights
 from benchmarks.calibration.cells import RULE, SAMPLES, TASKS, Effort, Row, of_method
 from benchmarks.calibration.drift import Drift
 from benchmarks.calibration.nights import DESIGNS, FRESH, NIGHTS, Looks
+from benchmarks.calibration.rates import OURS, PLAIN, Rate
 from benchmarks.calibration.truths import FAMILIES, TRUTHS
 
 BAR = 0.93
@@ -47,11 +48,11 @@ AGAIN = """\
     python -m benchmarks.calibration
 
 It writes the figures (`calibration_cells.csv`: every cell and method; `calibration_nights.csv`,
-`calibration_promotions.csv`), and from them the picture and this page. The seeds are fixed: the same versions
-give the same figures. `--processes 2` uses two cores."""
+`calibration_promotions.csv`, `calibration_rates.csv`), and from them the picture and this page. The seeds are
+fixed: the same versions give the same figures. `--processes 2` uses two cores."""
 
 
-def page(rows: list[Row], looks: list[Looks], drifts: list[Drift], effort: Effort) -> str:
+def page(rows: list[Row], looks: list[Looks], drifts: list[Drift], rates: list[Rate], effort: Effort) -> str:
     """The whole page, as Markdown."""
     blocks = [
         "# Calibration",
@@ -74,6 +75,8 @@ def page(rows: list[Row], looks: list[Looks], drifts: list[Drift], effort: Effor
         _looks(looks),
         "## Thirty nights of promoting",
         _drift(drifts),
+        "## The rate of one policy",
+        _rates(rates),
         "## The truths",
         "Written down before the first run; one that a method fails stays.",
         _truths(),
@@ -254,6 +257,36 @@ drives the policy down once most are bad."""
         ),
     )  # fmt: skip
     return f"{_filled(says)}\n\n{table}"
+
+
+def _rates(rates: list[Rate]) -> str:
+    runs = rates[0].replicates
+    says = f"""\
+How often the interval of `grade.pass_at` holds the true mean rate: {len(rates) // 2} cells, {runs:,} samples
+each (a coverage of 95 % has a standard error of {_pct(_error(0.95, runs), 2)}). Plain t is Student's around
+the mean over tasks, and Wilson's where all tasks agree."""
+    ours, plain = ([one for one in rates if one.method == method] for method in (OURS, PLAIN))
+    table = _table(
+        ("tasks", "ours, least", "cells under 93 %", "mean width", "plain t, least", "under 93 %", "width"),
+        (
+            (name, *_covered(_in(ours, of)), *_covered(_in(plain, of)))
+            for name, of in (
+                *((name, {name}) for name in dict.fromkeys(one.population for one in rates)),
+                ("all", {one.population for one in rates}),
+            )
+        ),
+    )
+    return f"{_filled(says)}\n\n{table}"
+
+
+def _in(rates: list[Rate], populations: set[str]) -> list[Rate]:
+    return [one for one in rates if one.population in populations]
+
+
+def _covered(rates: list[Rate]) -> tuple[str, str, str]:
+    soft = sum(one.coverage < BAR for one in rates)
+    width = sum(one.width for one in rates) / len(rates)
+    return _pct(min(one.coverage for one in rates)), f"{soft} of {len(rates)}", f"{width:.3f}"
 
 
 def _truths() -> str:

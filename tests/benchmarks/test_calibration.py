@@ -14,11 +14,13 @@ from benchmarks.calibration import drift, nights, published
 from benchmarks.calibration.batch import pseudo_pair, rule, sign_flip_p, t, verdict_p
 from benchmarks.calibration.bootstrap import bootstrap
 from benchmarks.calibration.cells import METHODS, Cell, Effort, grid, simulate
+from benchmarks.calibration.rates import rate_intervals
 from benchmarks.calibration.report import page
 from benchmarks.calibration.truths import BY_NAME, FAMILIES, TRUTHS
 from tests.example import ROOT
 from while_pipeline.prove import intervals
 from while_pipeline.prove.delta import paired_delta
+from while_pipeline.prove.pass_at import rate_interval
 from while_pipeline.prove.verdict import Verdict
 
 EXAMPLE = np.array([[0.25, 0.5, 0, 0.25, -0.25, 0.5, 0.75, 0, 0.25, 0.25]])
@@ -82,6 +84,15 @@ def _verdict(scores: np.ndarray, k: int) -> str:
     ]
     columns = ["task_id", "category", "arm", "sample", "passed", "judge", "customer"]
     return paired_delta(pl.DataFrame(rows, columns, orient="row")).row(0, named=True)["verdict"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches())
+def test_the_rates_of_a_batch_have_the_librarys_interval(batch: tuple[np.ndarray, int]) -> None:
+    scores, k = batch
+    rates = np.abs(scores) / k
+    for row, found in zip(rates, zip(*rate_intervals(rates), strict=True), strict=True):
+        assert found == pytest.approx(rate_interval(row), abs=1e-12)
 
 
 def test_the_p_of_a_verdict_is_1_on_the_other_side_and_where_too_few_tasks_changed() -> None:
