@@ -137,10 +137,17 @@ def test_a_table_page_shows_columns_row_count_preview_and_parents(
     held = resumed.checkout.pipeline.warehouse.query("SELECT count(*) FROM train.sft").item()
     assert re.search(rf"partition_row_count\s.*?\n\s*{held}\n", text, re.DOTALL)
     assert all(part in text for part in ("VARCHAR", "non-nullable", "Messages, system message first"))
-    page.evaluate(
-        """[...document.querySelectorAll("*")].filter(e => e.innerText === "[Show Markdown]").pop().click()"""
-    )
+    _show_last_markdown(page)
     page.wait_for(lambda text: "row_id\trollout_id\tscenario_id" in text)
+
+
+def test_the_delta_page_shows_the_answer_and_the_picture(page: Page, ui: str) -> None:
+    page.open(f"{ui}/assets/prove/delta")
+    page.wait_for(lambda text: "report_file" in text)
+    _show_last_markdown(page)
+    page.wait_for(lambda text: "The candidate is worse: it passes 0 of 100 attempts" in text)
+    widths = page.evaluate("""[...document.querySelectorAll("img")].map(e => e.naturalWidth)""")
+    assert max(widths) > 500
 
 
 def test_a_failed_check_is_red_and_a_passed_one_is_not(page: Page, ui: str) -> None:
@@ -152,6 +159,12 @@ def test_a_failed_check_is_red_and_a_passed_one_is_not(page: Page, ui: str) -> N
     page.wait_for(lambda text: "Latest execution" in text and "Passed" in text)
     red, green, blue = _tag_colour(page, "Passed")
     assert green > max(red, blue)
+
+
+def _show_last_markdown(page: Page) -> None:
+    page.evaluate(
+        """[...document.querySelectorAll("*")].filter(e => e.innerText === "[Show Markdown]").pop().click()"""
+    )
 
 
 def _tag_colour(page: Page, word: str) -> tuple[int, int, int]:
