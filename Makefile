@@ -4,21 +4,25 @@ PYTHON ?= python3
 UV_VERSION := 0.13.9
 BIN := .venv/bin
 READY := .venv/.ready
+SERVE_PORT ?= 8000
+TRAIN_READY := .venv/.ready-train
 
 export DAGSTER_HOME := $(CURDIR)
 export DAGSTER_DISABLE_TELEMETRY := 1
 export WHILE_DATA ?= $(CURDIR)/data
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# The fits are small: on a busy machine more threads than one only wait for each other.
+export OPENBLAS_NUM_THREADS := 1
 # Without cached bytecode every process compiles 2,000 modules anew: 6 s each.
 unexport PYTHONDONTWRITEBYTECODE
 # Hard links fail, with a warning for each package, when the cache is on another file system.
 export UV_LINK_MODE := copy
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo third-day test lint format lock ui clean distclean
+.PHONY: help setup setup-train demo third-day served-day test lint format lock ui clean distclean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Install everything into .venv, at the locked versions
 
@@ -32,6 +36,13 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 	@echo 'Ready in .venv'
 
+setup-train: $(TRAIN_READY) ## Also install what training an open-weight model needs (torch, TRL)
+
+# Where pip finds no CPU build of torch, it takes the CUDA build: several GB on Linux.
+$(TRAIN_READY): $(READY) requirements-train.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-train.txt
+	@touch $@
+
 demo: setup ## Two days of example traffic, each proving a better policy, and the report
 	$(BIN)/while-pipeline run --days 2026-03-02:2026-03-03
 	$(BIN)/while-pipeline report
@@ -39,6 +50,14 @@ demo: setup ## Two days of example traffic, each proving a better policy, and th
 third-day: setup ## After the demo: the promoted policy makes a day of traffic, and the loop goes on
 	$(BIN)/python examples/telecom/make_traffic.py --day 2026-03-04 --policy promoted
 	$(BIN)/while-pipeline run --day 2026-03-04
+	$(BIN)/while-pipeline report
+
+served-day: setup ## After the demo: customers call the promoted policy over HTTP today, and the loop goes on
+	@$(BIN)/while-pipeline serve --port $(SERVE_PORT) & server=$$!; \
+	$(BIN)/python examples/telecom/make_traffic.py --day 2026-03-04 \
+		--endpoint http://127.0.0.1:$(SERVE_PORT)/v1; called=$$?; \
+	kill $$server; wait $$server; exit $$called
+	$(BIN)/while-pipeline run
 	$(BIN)/while-pipeline report
 
 test: lint ## All checks and all tests, the slow ones too

@@ -9,7 +9,6 @@ import polars as pl
 
 from resources.models import Models
 from resources.warehouse import Warehouse
-from while_pipeline.agents.policy import Weights
 from while_pipeline.ids import seed_of
 from while_pipeline.project import Project
 from while_pipeline.settings import Spread
@@ -20,7 +19,7 @@ from while_pipeline.simulate.scenario import ScenarioWriter
 from while_pipeline.simulate.shards import Terms
 from while_pipeline.simulate.user_world import Worlds
 from while_pipeline.tables import watch
-from while_pipeline.train.registry import weights_from
+from while_pipeline.train.registry import Policy, policy_from
 
 
 def grid(project: Project, day: str) -> Grid:
@@ -29,10 +28,9 @@ def grid(project: Project, day: str) -> Grid:
     return grid_of(project.tools, project.policy_document, project.settings.seed, turn)
 
 
-def weights_of(agent: pl.DataFrame) -> Weights | None:
-    """Weights of the agent that `watch.agent` recorded; None when it is not the embedded one."""
-    row = agent.row(0, named=True)
-    return weights_from(row) if row["weights"] else None
+def policy_of(agent: pl.DataFrame) -> Policy | None:
+    """What the agent plays that `watch.agent` recorded; None where the settings say who plays."""
+    return policy_from(agent.row(0, named=True))
 
 
 def worlds_of(project: Project, warehouse: Warehouse, day: str) -> Worlds:
@@ -65,7 +63,7 @@ def night(project: Project, models: Models, agent: pl.DataFrame, worlds: Worlds)
     """The night of the agent that `watch.agent` recorded."""
     row = agent.row(0, named=True)
     return Night(
-        models.agent(project, weights_of(agent)),
+        models.agent(project, policy_of(agent)),
         project.tools,
         project.policy_document,
         policy_version=row["policy_version"],

@@ -1,20 +1,23 @@
 """Grade: conduct, outcome, verdict and reward of every rollout; and whether the judge can be trusted."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import dagster as dg
 import polars as pl
 
 from assets.cast import worlds_of
-from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
+from assets.stored import PARTITIONS, Stored, key_of, store, store_parts, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
 from while_pipeline.constants import RULE_CONTROLS, TRUST_CONTROLS
-from while_pipeline.grade.conduct import findings
+from while_pipeline.grade.batches import scenario_batches
 from while_pipeline.grade.controls import play_controls
 from while_pipeline.grade.examination import examine
 from while_pipeline.grade.gold import Gold
+from while_pipeline.grade.grader import conduct as conduct_of
 from while_pipeline.grade.grader import grade as grade_rollouts
-from while_pipeline.grade.grader import transcript_of
 from while_pipeline.grade.hack_features import ENDORSED, SAMPLE, SCANNED, measured
 from while_pipeline.grade.hack_regime import refusal
 from while_pipeline.grade.hack_rows import hack_figures, hack_rows
@@ -22,6 +25,7 @@ from while_pipeline.grade.hack_scan import hack_scan as scan
 from while_pipeline.grade.judge import Judge
 from while_pipeline.grade.people import HumanGold, human_gold
 from while_pipeline.grade.rows import (
+    GRADED,
     conduct_rows,
     evenly_sampled,
     findings_by_rollout,
@@ -32,6 +36,7 @@ from while_pipeline.grade.rule_quality import quality_rows
 from while_pipeline.grade.rule_quality import rule_quality as measure_rules
 from while_pipeline.grade.trust import Gate, judge_gate
 from while_pipeline.ids import seed_of
+from while_pipeline.project import Project
 from while_pipeline.prove.pass_at import pass_table
 from while_pipeline.prove.variance import variance_components
 from while_pipeline.simulate.rows import rollouts_from, scenarios_from
@@ -39,14 +44,35 @@ from while_pipeline.tables import grade, simulate
 from while_pipeline.tables.base import frame
 
 
+def batches_of(warehouse: Warehouse, day: str) -> Iterator[list[str]]:
+    """Scenarios of a day, in batches, in the order of their rollouts."""
+    counted = """
+        SELECT scenario_id, count(*) FROM simulate.rollouts WHERE day = ?
+        GROUP BY scenario_id ORDER BY min(rowid)
+    """
+    yield from scenario_batches(warehouse.query(counted, [day]).iter_rows())
+
+
+def read_batch(warehouse: Warehouse, day: str, scenarios: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rollouts and scenarios of a batch."""
+    with warehouse.connect():
+        rollouts = warehouse.read_of(simulate.Rollouts, day, "scenario_id", scenarios)
+        return rollouts, warehouse.read_of(simulate.Scenarios, day, "scenario_id", scenarios)
+
+
 @table_assets(grade.Conduct, deps=[simulate.Rollouts, simulate.Steps])
 def conduct(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Deterministic rules, each with its severity and the evidence."""
     day, loaded = context.partition_key, project.load()
-    by_name = {tool.name: tool for tool in loaded.tools}
-    played = rollouts_from(*warehouse.read_day(day, simulate.Rollouts, simulate.Scenarios))
-    found = {r.rollout_id: findings(transcript_of(r, by_name, loaded.policy_document)) for r in played}
-    yield from store(day, warehouse, {grade.Conduct: frame(grade.Conduct, day, conduct_rows(found))})
+    parts = (conduct_part(warehouse, loaded, day, batch) for batch in batches_of(warehouse, day))
+    yield from store_parts(day, warehouse, grade.Conduct, parts)
+
+
+def conduct_part(warehouse: Warehouse, project: Project, day: str, batch: Sequence[str]) -> pl.DataFrame:
+    """Rows of `grade.conduct` of a batch of scenarios."""
+    played = rollouts_from(*read_batch(warehouse, day, batch))
+    found = conduct_of(played, project.tools, project.policy_document)
+    return frame(grade.Conduct, day, conduct_rows(found))
 
 
 @table_assets(grade.Grades, deps=[grade.Conduct, simulate.Rollouts, simulate.Scenarios])
@@ -55,21 +81,26 @@ def grades(
 ) -> Stored:
     """1 for a clean verdict on a right outcome, half when spoilt only in style, else 0; unknown stays so."""
     day, loaded = context.partition_key, project.load()
-    rollouts, scenarios, found = warehouse.read_day(day, simulate.Rollouts, simulate.Scenarios, grade.Conduct)
-    played, known = rollouts_from(rollouts, scenarios), findings_by_rollout(found)
     judge = models.judge(loaded)
-    graded = grade_rollouts(played, loaded.tools, loaded.policy_document, judge, known)
-    made = frame(grade.Grades, day, [grade_row(one, judge) for one in graded])
-    yield from store(
-        day,
-        warehouse,
-        {grade.Grades: made},
-        {
-            **grade_figures(made, rollouts),
-            "judge": judge.identity,
-            **({"rubric": dg.MetadataValue.md(loaded.rubric.text)} if judge.rubric else {}),
-        },
-    )
+    parts = (grades_part(warehouse, loaded, judge, day, batch) for batch in batches_of(warehouse, day))
+
+    def figures() -> dict[str, Any]:
+        rubric = {"rubric": dg.MetadataValue.md(loaded.rubric.text)} if judge.rubric else {}
+        return {**grade_figures(warehouse.query(GRADED, [day])), "judge": judge.identity, **rubric}
+
+    yield from store_parts(day, warehouse, grade.Grades, parts, figures)
+
+
+def grades_part(
+    warehouse: Warehouse, project: Project, judge: Judge, day: str, batch: Sequence[str]
+) -> pl.DataFrame:
+    """Rows of `grade.grades` of a batch of scenarios. While the judge is asked, the database is closed."""
+    with warehouse.connect():
+        rollouts, scenarios = read_batch(warehouse, day, batch)
+        found = warehouse.read_of(grade.Conduct, day, "rollout_id", rollouts["rollout_id"].to_list())
+    played, known = rollouts_from(rollouts, scenarios), findings_by_rollout(found)
+    graded = grade_rollouts(played, project.tools, project.policy_document, judge, known)
+    return frame(grade.Grades, day, [grade_row(one, judge) for one in graded])
 
 
 @table_assets(
@@ -159,13 +190,14 @@ def hack_scan(context: dg.AssetExecutionContext, warehouse: Warehouse, project: 
 def pass_at(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
     """Unbiased per task, then the mean over tasks with an interval over tasks."""
     day = context.partition_key
-    graded = evenly_sampled(*warehouse.read_day(day, grade.Grades, simulate.Rollouts))
+    graded = evenly_sampled(warehouse.query(GRADED, [day]))
     samples = graded.group_by("task_id").len()["len"].to_list()
     rates = pass_table(graded.select("task_id", "category", "passed"), range(1, min(samples, default=1) + 1))
     made = frame(grade.PassAt, day, rates.iter_rows(named=True))
     overall = made.filter(pl.col("scope") == "overall", pl.col("metric") == "pass@", pl.col("k") == 1)
     parts = variance_components(graded["passed"], graded["task_id"])
-    figures = {"pass_at_1": overall["value"].sum(), "variance": parts.sentence if parts else "No verdict."}
+    rate = overall.select(pass_at_1="value").drop_nulls().to_dicts()
+    figures = {**(rate[0] if rate else {}), "variance": parts.sentence if parts else "No verdict."}
     yield from store(day, warehouse, {grade.PassAt: made}, figures)
 
 
@@ -195,10 +227,13 @@ def judge_is_trusted(context: dg.AssetCheckExecutionContext, warehouse: Warehous
     """Decided on all tasks together, over every source of labels; the figures are of planted defects."""
     gate = gate_of_judge(warehouse, context.partition_key)
     rows = warehouse.read(grade.JudgeTrust, context.partition_key)
-    planted = rows.row(by_predicate=(pl.col("source") == "seeded") & (pl.col("half") == "all"), named=True)
-    figures = {name: planted[name] for name in ("n", "n_tasks", "agreement", "low", "kappa", "ac1")}
-    known = {name: value for name, value in figures.items() if value is not None}
-    return dg.AssetCheckResult(passed=gate.open, metadata={"reason": gate.reason, **known})
+    planted = rows.filter(source="seeded", half="all").select(
+        "n", "n_tasks", "agreement", "low", "kappa", "ac1"
+    )
+    known = {name: value for row in planted.to_dicts() for name, value in row.items() if value is not None}
+    return dg.AssetCheckResult(
+        passed=gate.open, description=gate.reason, metadata={"reason": gate.reason, **known}
+    )
 
 
 @dg.asset_check(
@@ -215,7 +250,9 @@ def reward_is_not_hacked(context: dg.AssetCheckExecutionContext, warehouse: Ware
     rows = warehouse.read(grade.HackScan, context.partition_key)
     refused = refusal(rows)
     said = {"reason": rows["reason"][0], "advice": rows["advice"][0]} if rows.height else {"reason": refused}
-    return dg.AssetCheckResult(passed=refused is None, metadata={**said, **hack_figures(rows)})
+    return dg.AssetCheckResult(
+        passed=refused is None, description=refused, metadata={**said, **hack_figures(rows)}
+    )
 
 
 CHECKS = [judge_is_trusted, reward_is_not_hacked]

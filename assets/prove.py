@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from assets.cast import grid, worlds_of, writer_of
+from assets.cast import grid, policy_of, worlds_of, writer_of
 from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
@@ -19,13 +19,14 @@ from while_pipeline.prove.delta_report import Compared, answer, delta_markdown
 from while_pipeline.prove.held_out import draw_held_out
 from while_pipeline.prove.looks import looks_of, times_looked_at
 from while_pipeline.prove.power import plan
-from while_pipeline.prove.trials import about_trials, trial_rows
+from while_pipeline.prove.trials import Arm, about_trials, trial_rows
 from while_pipeline.prove.verdict import Verdict, promotable
 from while_pipeline.simulate.rows import scenario_row, scenarios_from
 from while_pipeline.tables import prove, simulate, train, watch
 from while_pipeline.tables.base import frame
 from while_pipeline.tables.views import VIEWS
-from while_pipeline.train.registry import weights_from
+from while_pipeline.train.elsewhere import require_same_agent
+from while_pipeline.train.registry import contender_of
 
 
 @table_assets(prove.HeldOut, deps=[simulate.Axes])
@@ -48,21 +49,29 @@ def held_out(context: dg.AssetExecutionContext, warehouse: Warehouse, project: P
     yield from store(day, warehouse, {prove.HeldOut: frame(prove.HeldOut, day, rows)}, {"can_show": shows})
 
 
-@table_assets(prove.Trials, deps=[prove.HeldOut, train.Policies, watch.Agent])
+@table_assets(prove.Trials, deps=[prove.HeldOut, train.Policies, train.Registered, watch.Agent])
 def trials(
     context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource, models: Models
 ) -> Stored:
-    """Same worlds, same customers, same luck; only the policy differs."""
+    """Same worlds, same customers, same luck; only the policy differs.
+
+    A model registered for the day stands in place of the one fitted on it.
+    """
     day, loaded = context.partition_key, project.load()
     with warehouse.connect():
-        candidates, agent, held = warehouse.read_day(day, train.Policies, watch.Agent, prove.HeldOut)
+        agent, held = warehouse.read_day(day, watch.Agent, prove.HeldOut)
+        contender = contender_of(*warehouse.read_day(day, train.Policies, train.Registered))
         worlds = worlds_of(loaded, warehouse, day)
     rows = []
-    if candidates.height:
-        serving = weights_from(agent.row(0, named=True))
+    if contender is not None:
+        serving = agent.row(0, named=True)
+        require_same_agent(contender, serving)
         rows = trial_rows(
             scenarios_from(held),
-            {"before": serving, "after": weights_from(candidates.row(0, named=True))},
+            {
+                "before": Arm(serving["policy_version"], models.agent(loaded, policy_of(agent))),
+                "after": Arm(contender.version, models.agent(loaded, contender.policy)),
+            },
             loaded.tools,
             loaded.policy_document,
             models.judge(loaded),
@@ -120,22 +129,27 @@ def _said(day: str, warehouse: Warehouse, report: pl.DataFrame, about: Compared)
     }
 
 
-@table_assets(prove.Promotion, deps=[prove.Delta, prove.Looks, train.Policies])
+@table_assets(prove.Promotion, deps=[prove.Delta, prove.Looks, train.Policies, train.Registered, watch.Agent])
 def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """A promoted candidate serves from the next day on. After this the tables are published for readers."""
     day = context.partition_key
     rows = []
-    candidates, report = warehouse.read_day(day, train.Policies, prove.Delta)
-    for row in candidates.iter_rows(named=True):
+    with warehouse.connect():
+        agent, report = warehouse.read_day(day, watch.Agent, prove.Delta)
+        contender = contender_of(*warehouse.read_day(day, train.Policies, train.Registered))
+        delta_id = warehouse.digest(prove.Delta, day)
+    if contender is not None:
         promoted, reason = promotable(report)
-        rows.append(
+        serving = agent["policy_version"].item()
+        rows = [
             {
-                "candidate": row["policy_version"],
-                "serving": row["parent"],
+                "candidate": contender.version,
+                "serving": serving,
                 "promoted": promoted,
                 "reason": reason,
+                "delta_id": delta_id,
             }
-        )
+        ]
     said = rows[0]["reason"] if rows else "no candidate today"
     yield from store(day, warehouse, {prove.Promotion: frame(prove.Promotion, day, rows)}, {"decision": said})
     publish(warehouse)
@@ -163,7 +177,11 @@ def nothing_got_worse(context: dg.AssetCheckExecutionContext, warehouse: Warehou
     """Too few tasks is not worse, and not better either: it says how many are needed."""
     rows = warehouse.read(prove.Delta, context.partition_key)
     worse = rows.filter(pl.col("verdict") == Verdict.WORSE)["scope"].to_list()
-    return dg.AssetCheckResult(passed=not worse, metadata={"worse": worse})
+    return dg.AssetCheckResult(
+        passed=not worse,
+        description=f"got worse: {', '.join(worse)}" if worse else None,
+        metadata={"worse": worse},
+    )
 
 
 CHECKS = [nothing_got_worse]

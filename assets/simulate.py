@@ -10,7 +10,7 @@ import dagster as dg
 import duckdb
 from pydantic import Field
 
-from assets.cast import grid, night, terms_of, weights_of, worlds_of, writer_of
+from assets.cast import grid, night, policy_of, terms_of, worlds_of, writer_of
 from assets.stored import PARTITIONS, Stored, key_of, store, store_files, table_assets
 from resources.models import Models
 from resources.project import ProjectResource
@@ -171,7 +171,7 @@ def rollouts(
         worlds = worlds_of(loaded, warehouse, day)
     terms = terms_of(loaded, agent, budget.spread, worlds)
     most = written.height * terms.k
-    player, processes, size = cast_of(models.agent(loaded, weights_of(agent)), most, budget.processes)
+    player, processes, size = cast_of(models.agent(loaded, policy_of(agent)), most, budget.processes)
     site = Site(terms, player, Path(warehouse.database).parent / "shards" / day, worlds=worlds)
     manifests: list[Manifest] = []
     shards, started = list(cut(terms, written, probes, size)), time.monotonic()

@@ -4,8 +4,9 @@ Global policy over all assets (group, kinds, owners, descriptions, code version,
 """
 
 import inspect
+import shutil
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,35 @@ def store_files(
         broken = _miscounted(said[model], held[model])
         yield _result(model, held[model], versions[model], head, broken, extra)
         extra = {}
+
+
+def store_parts(
+    day: str,
+    warehouse: Warehouse,
+    model: type[Table],
+    parts: Iterable[pl.DataFrame],
+    figures: Callable[[], Mapping[str, Any]] = dict,
+) -> Stored:
+    """Replace the day's slice of a table by frames, one after the other; see `store_files`.
+
+    A frame is on disk before the next one is made, and nothing is stored before the last one is. `figures`
+    gives the metadata once the slice is stored.
+    """
+    folder = Path(warehouse.database).parent / "parts" / table_name(model) / day
+    # Left by a run that was killed: nothing goes on from it.
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        files = [_put(part, folder / f"{i}.parquet") for i, part in enumerate(parts)]
+        for stored in store_files(day, warehouse, {model: files}):
+            yield stored._replace(metadata={**(stored.metadata or {}), **figures()})
+    finally:
+        shutil.rmtree(folder)
+
+
+def _put(part: pl.DataFrame, path: Path) -> Path:
+    part.write_parquet(path)
+    return path
 
 
 def _rows_of(path: Path) -> int:

@@ -1,6 +1,7 @@
-"""Train: the four cuts, why the rest was dropped, the publication gate, and the next policy."""
+"""Train: the cuts, why the rest was dropped, the publication gate, and the next policy."""
 
 from collections.abc import Callable
+from typing import Any, get_args
 
 import dagster as dg
 import polars as pl
@@ -9,30 +10,34 @@ from assets.grade import gate_of_judge
 from assets.stored import PARTITIONS, Stored, key_of, store, table_assets
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
-from while_pipeline.grade.hack_regime import refusal
+from while_pipeline.grade.hack_regime import refusal as hack_refusal
 from while_pipeline.project import Project
 from while_pipeline.tables import grade, prove, simulate, train, watch
 from while_pipeline.tables.base import Table, frame
 from while_pipeline.train.cuts import Cut, Cutter
 from while_pipeline.train.cuts import why_dropped as fates
-from while_pipeline.train.fit import fit_sft
-from while_pipeline.train.publication import Gate, check_cut
-from while_pipeline.train.registry import weights_from
+from while_pipeline.train.fit import NothingToFit
+from while_pipeline.train.fit_rows import Lesson, head_rows, learn, policy_figures, policy_row
+from while_pipeline.train.policy_report import heads_markdown
+from while_pipeline.train.publication import Gate, Stops, refusal
 from while_pipeline.train.rows import (
     candidates_from,
-    decisions_of,
-    facts_by_rollout,
-    policy_row,
+    dropped_by_cut,
+    graded_by_rollout,
+    hidden_by_rollout,
+    own_texts,
     sealed_prompts,
 )
+from while_pipeline.train.set_checks import check_cut
 
 CUTS: dict[str, type[Table]] = {
     "sft": train.Sft,
+    "sft_random": train.SftRandom,
     "dpo": train.Dpo,
     "grpo": train.Grpo,
     "reward_model": train.RewardModel,
 }
-SOURCES = [simulate.Rollouts, grade.Grades, prove.HeldOut]
+SOURCES = [simulate.Rollouts, simulate.Scenarios, grade.Grades, prove.HeldOut]
 """What every cut is made of."""
 
 
@@ -45,16 +50,23 @@ def require_trust(warehouse: Warehouse, day: str) -> None:
 
 def require_clean_reward(warehouse: Warehouse, day: str) -> None:
     """Hold the hack gate a second time."""
-    refused = refusal(warehouse.read(grade.HackScan, day))
+    refused = hack_refusal(warehouse.read(grade.HackScan, day))
+    if refused is not None:
+        raise dg.Failure(refused, allow_retries=False)
+
+
+def require_publication(warehouse: Warehouse, day: str) -> None:
+    """Hold the publication gate a second time."""
+    refused = refusal(warehouse.read(train.Publication, day))
     if refused is not None:
         raise dg.Failure(refused, allow_retries=False)
 
 
 def cutter(warehouse: Warehouse, project: Project, day: str) -> Cutter:
     """The cutter of a day's rollouts."""
-    agent, rollouts, grades, held_out = warehouse.read_day(day, watch.Agent, *SOURCES)
-    document = agent["policy_document"].item()
-    return Cutter(candidates_from(rollouts, grades), project.tools, document, sealed_prompts(held_out))
+    agent, rollouts, scenarios, grades, held_out = warehouse.read_day(day, watch.Agent, *SOURCES)
+    candidates = candidates_from(rollouts, grades, scenarios)
+    return Cutter(candidates, project.tools, agent["policy_document"].item(), sealed_prompts(held_out))
 
 
 def kept(cut: Cut) -> dict[str, int]:
@@ -81,6 +93,12 @@ def sft(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Projec
     yield from store_cut(context.partition_key, warehouse, project, train.Sft, Cutter.sft)
 
 
+@table_assets(train.SftRandom, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
+def sft_random(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
+    """The SFT cut's scenarios, each with a rollout drawn by hash."""
+    yield from store_cut(context.partition_key, warehouse, project, train.SftRandom, Cutter.sft_random)
+
+
 @table_assets(train.Dpo, deps=[*SOURCES, watch.Agent, grade.JudgeTrust])
 def dpo(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """A pass against a failure of the same scenario, cut where they part."""
@@ -105,27 +123,17 @@ def why_dropped(context: dg.AssetExecutionContext, warehouse: Warehouse, project
     """The first gate that dropped each rollout from each cut."""
     day = context.partition_key
     made = cutter(warehouse, project.load(), day)
-    rows = fates([made.sft(), made.dpo(), made.grpo(), made.reward_model()])
+    rows = fates([made.sft(), made.sft_random(), made.dpo(), made.grpo(), made.reward_model()])
     yield from store(day, warehouse, {train.WhyDropped: frame(train.WhyDropped, day, rows)})
 
 
-@table_assets(train.Publication, deps=[*CUTS.values(), train.WhyDropped, grade.HackScan, prove.HeldOut])
+@table_assets(
+    train.Publication, deps=[*SOURCES, *CUTS.values(), train.WhyDropped, grade.HackScan, watch.Agent]
+)
 def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Recomputed from the cuts' own rows, so that a row put there by other means is caught too."""
-    day = context.partition_key
-    rollouts, scenarios, held_out, hack = warehouse.read_day(
-        day, simulate.Rollouts, simulate.Scenarios, prove.HeldOut, grade.HackScan
-    )
-    judged, hacked = gate_of_judge(warehouse, day), refusal(hack)
-    gate = Gate(
-        split_seed=project.load().settings.seed,
-        sealed=sealed_prompts(held_out),
-        facts=facts_by_rollout(rollouts, scenarios),
-        trusted=judged.open,
-        trust_reason=judged.reason,
-        hacked=hacked is not None,
-        hack_reason=hacked or str(hack["reason"].first()),
-    )
+    day, loaded = context.partition_key, project.load()
+    gate = gate_of_cuts(warehouse, loaded, day)
     checks = [
         vars(check)
         for cut, rows in zip(CUTS, warehouse.read_day(day, *CUTS.values()), strict=True)
@@ -134,32 +142,66 @@ def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project
     yield from store(day, warehouse, {train.Publication: frame(train.Publication, day, checks)})
 
 
-@table_assets(train.Policies, deps=[train.Sft, train.Publication, watch.Agent, simulate.Rollouts])
-def policies(context: dg.AssetExecutionContext, warehouse: Warehouse) -> Stored:
-    """The candidate: the serving policy fitted to the published SFT cut."""
-    day = context.partition_key
-    checks, agents, training, rollouts = warehouse.read_day(
-        day, train.Publication, watch.Agent, train.Sft, simulate.Rollouts
+def gate_of_cuts(warehouse: Warehouse, project: Project, day: str) -> Gate:
+    """What the cuts of a day are held against."""
+    rollouts, scenarios, grades, held_out, agent, why, hack = warehouse.read_day(
+        day, *SOURCES, watch.Agent, train.WhyDropped, grade.HackScan
     )
-    refused = checks.filter(~pl.col("passed"))
-    if refused.height:
-        row = refused.row(0, named=True)
-        raise dg.Failure(
-            f"publication refused {row['cut']}: {row['check']}: {row['detail']}", allow_retries=False
+    judged, hacked = gate_of_judge(warehouse, day), hack_refusal(hack)
+    return Gate(
+        split_seed=project.settings.seed,
+        sealed=sealed_prompts(held_out),
+        hidden=hidden_by_rollout(rollouts, grades, scenarios),
+        graded=graded_by_rollout(grades),
+        own=own_texts(agent["policy_document"].item(), project.tools),
+        dropped=dropped_by_cut(why),
+        trusted=judged.open,
+        trust_reason=judged.reason,
+        hacked=hacked is not None,
+        hack_reason=hacked or str(hack["reason"].first()),
+    )
+
+
+@table_assets(
+    train.Policies,
+    train.PolicyHeads,
+    deps=[
+        train.Sft,
+        train.Dpo,
+        train.Grpo,
+        train.Publication,
+        grade.HackScan,
+        watch.Agent,
+        simulate.Rollouts,
+    ],
+)
+def policies(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
+    """The candidate: the serving policy fitted to the published cut that `train.method` names."""
+    day, loaded = context.partition_key, project.load()
+    settings = loaded.settings.train
+    require_publication(warehouse, day)
+    if settings.method == "grpo":
+        require_clean_reward(warehouse, day)
+    with warehouse.connect():
+        rows, rollouts, checks, today = warehouse.read_day(
+            day, CUTS[settings.method], simulate.Rollouts, train.Publication, watch.Agent
         )
-    agent = agents.row(0, named=True)
-    rows = []
-    if agent["weights"] is None:
-        context.log.warning(f"a {agent['plays']} agent is not fitted here: the cuts are for its own trainer")
-    elif training.is_empty():
-        context.log.warning("the SFT cut is empty: there is no candidate today")
+        agents = pl.concat([warehouse.read(watch.Agent, before=day), today])
+    lesson = Lesson(agents, rows, rollouts, loaded.tools, held_back=refusal(checks, settings.method))
+    made, heads, figures = [], [], dict[str, Any]()
+    try:
+        learnt = learn(lesson, settings)
+    except NothingToFit as reason:
+        context.log.warning(f"there is no candidate today: {reason}")
+        figures = {"no_candidate": str(reason)}
     else:
-        parent = weights_from(agent)
-        fitted = fit_sft(parent, decisions_of(training, rollouts))
-        rows = [policy_row(parent, fitted, training)]
-    made = frame(train.Policies, day, rows)
-    figures = {name: made[name][0] for name in ("loss_before", "loss_after", "kl", "n_rows")} if rows else {}
-    yield from store(day, warehouse, {train.Policies: made}, figures)
+        made, heads = [policy_row(learnt)], head_rows(learnt)
+        figures = {**policy_figures(learnt), "heads": dg.MetadataValue.md(heads_markdown(learnt.moves))}
+    frames = {
+        train.Policies: frame(train.Policies, day, made),
+        train.PolicyHeads: frame(train.PolicyHeads, day, heads),
+    }
+    yield from store(day, warehouse, frames, figures)
 
 
 @dg.asset_check(
@@ -191,18 +233,29 @@ def every_rollout_is_accounted_for(
     asset=key_of(train.Publication),
     partitions_def=PARTITIONS,
     blocking=True,
-    description="Every check of every cut passed: nothing trains on a cut that leaks or cannot be trusted.",
+    description=(
+        "No check that holds back the day refused a cut: nothing trains on one that leaks or cannot be "
+        "trusted. A cut that is only of no use (empty, labels of one side) is held back alone."
+    ),
 )
 def cuts_may_be_published(
     context: dg.AssetCheckExecutionContext, warehouse: Warehouse
 ) -> dg.AssetCheckResult:
-    """The refusals are in train.publication with an example each."""
-    refused = warehouse.read(train.Publication, context.partition_key).filter(~pl.col("passed"))
-    said = [
-        f"{cut}: {check}: {detail}"
-        for cut, check, detail in refused.select("cut", "check", "detail").iter_rows()
-    ]
-    return dg.AssetCheckResult(passed=not said, metadata={"refused": said})
+    """The refusals are in train.publication with examples."""
+    checks = warehouse.read(train.Publication, context.partition_key)
+    said = {
+        stops: [
+            f"{cut}: {check}: {detail}"
+            for cut, check, detail in checks.filter(~pl.col("passed"), pl.col("stops") == stops)
+            .select("cut", "check", "detail")
+            .iter_rows()
+        ]
+        for stops in get_args(Stops)
+    }
+    return dg.AssetCheckResult(
+        passed=refusal(checks) is None,
+        metadata={"refused": said["day"], "held_back": said["cut"], "worth_a_look": said["nothing"]},
+    )
 
 
 CHECKS = [every_rollout_is_accounted_for, cuts_may_be_published]

@@ -1,13 +1,15 @@
 """Watch: the agent that serves the day, its real traffic, and the map of where it fails."""
 
+import datetime as dt
+
 import dagster as dg
 
+from assets.registry import registry_of
 from assets.stored import Stored, store, table_assets
 from resources.project import ProjectResource
 from resources.warehouse import Warehouse
-from while_pipeline.tables import prove, train, watch
+from while_pipeline.tables import prove, watch
 from while_pipeline.tables.base import frame
-from while_pipeline.train.registry import serving
 from while_pipeline.watch.agent import agent_row
 from while_pipeline.watch.intake import read_day
 from while_pipeline.watch.map import situation_rows, weak_spot_rows, window
@@ -28,15 +30,15 @@ project_folder = dg.AssetSpec(
 )
 
 
-@table_assets(watch.Agent, deps=[project_folder])
+@table_assets(watch.Agent, deps=[project_folder, prove.Decisions])
 def agent(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
-    """The policy promoted last before the day serves it, so that re-runs give the same tables."""
+    """The policy promoted last before the day serves it, unless people decided otherwise for the day.
+
+    Nothing that is decided later reaches back, so that re-runs give the same tables.
+    """
     day = context.partition_key
-    with warehouse.connect():
-        promotions = warehouse.read(prove.Promotion, before=day)
-        policies = warehouse.read(train.Policies, before=day)
-    weights = serving(promotions, policies)
-    row = agent_row(project.load(), weights)
+    policy = registry_of(warehouse, day).serving(dt.date.fromisoformat(day))
+    row = agent_row(project.load(), policy)
     yield from store(
         day,
         warehouse,

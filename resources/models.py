@@ -14,6 +14,7 @@ from while_pipeline.agents.responses import FILE_NAME
 from while_pipeline.grade.endpoint_judge import ModelJudge
 from while_pipeline.grade.judge import Judge, RulesJudge
 from while_pipeline.project import Project
+from while_pipeline.train.registry import Policy
 
 
 class Models(dg.ConfigurableResource[Any]):
@@ -22,15 +23,16 @@ class Models(dg.ConfigurableResource[Any]):
     data: str
     """Folder of the response store."""
 
-    def agent(self, project: Project, weights: Weights | None) -> Agent | AsyncAgent:
-        """The agent that plays; `weights` are those of the embedded policy."""
+    def agent(self, project: Project, policy: Policy | None) -> Agent | AsyncAgent:
+        """The agent that plays a policy; None is the endpoint or callable of the project's settings."""
         settings = project.settings.agent
-        if settings.plays == "endpoint" and settings.endpoint is not None:
-            return EndpointPlayer(settings.endpoint, Path(self.data) / FILE_NAME)
-        if settings.plays == "callable" and settings.callable is not None:
-            return CallableAgent(load_callable(settings.callable), settings.callable, settings.timeout_s)
-        assert weights is not None, "the embedded agent needs weights"
-        return EmbeddedAgent(weights)
+        if isinstance(policy, Weights):
+            return EmbeddedAgent(policy)
+        endpoint = policy or settings.endpoint
+        if endpoint is not None and (policy is not None or settings.plays == "endpoint"):
+            return EndpointPlayer(endpoint, Path(self.data) / FILE_NAME)
+        assert settings.callable is not None, "what is neither embedded nor an endpoint is a callable"
+        return CallableAgent(load_callable(settings.callable), settings.callable, settings.timeout_s)
 
     def judge(self, project: Project) -> Judge:
         """The judge."""

@@ -24,7 +24,7 @@ def _certificates_are_read_once() -> Iterator[None]:
 
 ON_SHARED_DAYS = tuple(
     f"tests/orchestration/test_{name}.py"
-    for name in ("documents", "gates", "network", "pipeline", "resume", "rubric", "ui")
+    for name in ("documents", "gates", "network", "pipeline", "resume", "rubric", "served_day", "ui")
 )
 """Files whose tests share whole days that are played once a process."""
 

@@ -4,10 +4,13 @@ What is made here is shared by all tests of a run, so no test may change it. No 
 nothing of any other project but the place where public data sets lie.
 """
 
+import importlib.util
 import random
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.policy import base_weights
@@ -43,6 +46,17 @@ WRITER = ScenarioWriter(TOOLS, DOCUMENT)
 BASE = base_weights()
 
 _write = cache(ScenarioWriter.write)
+
+
+def script(name: str) -> ModuleType:
+    """A script of the example's folder, as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
 def ordinary(tool: str = NONE, **values: str) -> Situation:

@@ -90,7 +90,7 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
     assert not {"dagster", "polars", "duckdb", "numpy", "pydantic", "rich"} & loaded
 
 
-@pytest.mark.parametrize("command", ["run", "report", "measure", "compare", "sql", "ui", "doctor"])
+@pytest.mark.parametrize("command", ["run", "report", "measure", "compare", "plan", "sql", "ui", "doctor"])
 def test_every_command_explains_itself(command: str) -> None:
     assert called(command, "--help").exit_code == 0
 
@@ -216,16 +216,33 @@ def test_compare_of_a_file_that_cannot_be_used_is_one_message(tmp_path: Path) ->
 
 
 def test_compare_holds_guards_takes_options_and_writes_the_report_with_its_picture(tmp_path: Path) -> None:
-    a, again = graded(tmp_path / "a.jsonl", 2), graded(tmp_path / "again.jsonl", 2)
+    a = graded(tmp_path / "a.jsonl", 2)
+    again = [graded(tmp_path / f"again{n}.jsonl", 2, findings=[f"slow {n}"]) for n in (1, 2)]
     b = graded(tmp_path / "b.jsonl", 4, findings=["leak"])
-    options = ("--guard", "leak", "--rerun", again, "--level", "0.9", "--min-effect", "0.1")
+    reruns = ("--rerun", again[0], "--rerun", again[1])
+    options = ("--guard", "leak", *reruns, "--level", "0.9", "--min-effect", "0.1")
     result = called("compare", a, b, *options, "--out", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert "Not to be promoted: `leak` got more frequent" in result.stdout
     assert "90% of such comparisons" in result.stdout
-    assert "2 whole runs of a.jsonl" in result.stdout
+    assert "3 whole runs of a.jsonl" in result.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["compare.md", "compare.png"]
     assert str(tmp_path / "out" / "compare.md") in result.stderr
+
+
+def test_compare_exits_2_when_a_guard_or_category_cannot_be_compared_or_out_cannot_be_written(
+    tmp_path: Path,
+) -> None:
+    a, b = graded(tmp_path / "a.jsonl", 2), graded(tmp_path / "b.jsonl", 4, findings=["leak"])
+    unsaid = [json.loads(line) for line in Path(b).read_text().splitlines()]
+    for row in unsaid[:40]:
+        del row["findings"]
+    Path(b).write_text("\n".join(map(json.dumps, unsaid)))
+    result = called("compare", a, b, "--guard", "leak")
+    assert result.exit_code == 2
+    assert "the guard against `leak` cannot be compared" in result.stdout
+    result = called("compare", a, a, "--out", f"{a}/below")
+    assert (result.exit_code, "cannot be written to" in result.stderr) == (2, True)
 
 
 # -- sql ----------------------------------------------------------------------------------------------------
@@ -396,3 +413,20 @@ def test_a_signal_stops_the_ui_and_every_process_it_started(
     process.send_signal(name)
     assert process.wait(timeout=120) == 0
     assert not started & living().keys()
+
+
+# -- plan ---------------------------------------------------------------------------------------------------
+
+
+def test_plan_says_what_the_tasks_at_hand_can_show_by_our_rule_and_by_the_published_formula() -> None:
+    said = called("plan", "--tasks", "40", "--base", "0.6").stdout
+    assert "40 held-out tasks with 4 samples each show a gain of 15.5 points" in said
+    assert "By the published formula 40 tasks show 14.5 points; 5 points need 367 tasks." in said
+    unlike = called("plan", "--tasks", "40", "--varying", "0.2").stdout
+    # (1.96 + .8416)² (.04 + 2 · .24 / 4) / .05²
+    assert "5 points need 503 tasks" in unlike
+
+
+def test_plan_refuses_a_gain_beyond_all() -> None:
+    result = called("plan", "--base", "0.98")
+    assert (result.exit_code, "is no pass rate" in result.stderr) == (2, True)

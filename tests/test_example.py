@@ -1,7 +1,5 @@
 """The example that ships: its documents, and traffic that is what its script makes."""
 
-import importlib.util
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -9,9 +7,11 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from tests.example import BASE, EXAMPLE, PROJECT
+from tests.example import BASE, EXAMPLE, PROJECT, script
+from tests.served import serving
 from while_pipeline.messages import steps
 from while_pipeline.policy_document import RuleKind
+from while_pipeline.serve.listen import KEY_VARIABLE
 from while_pipeline.tools import ToolKind
 from while_pipeline.watch.read import Traffic, read_traffic
 from while_pipeline.watch.redact import Redactor
@@ -20,23 +20,13 @@ DAYS = ("2026-03-02", "2026-03-03")
 CONVERSATIONS = 64
 
 
-def _script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def make_traffic() -> ModuleType:
-    return _script("make_traffic")
+    return script("make_traffic")
 
 
 def test_the_tour_is_what_was_played() -> None:
-    make_tour = _script("make_tour")
+    make_tour = script("make_tour")
     differs = "run examples/telecom/make_tour.py and commit what it writes"
     assert make_tour.tour(PROJECT) == make_tour.TOUR.read_text("utf-8"), differs
 
@@ -93,6 +83,28 @@ def test_tool_calls_succeed_and_fail_in_several_ways(traffic: Traffic) -> None:
     statuses = Counter(step.status for c in traffic.conversations for step in steps(c.messages))
     assert statuses["ok"] > statuses.total() / 3
     assert len(statuses.keys() - {"ok"}) >= 4
+
+
+@pytest.mark.parametrize("key", [None, "sk-test"])
+def test_the_same_customers_can_call_a_served_agent(
+    make_traffic: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    """What they were told is what the server wrote down, in as many conversations."""
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    if key is not None:
+        monkeypatch.setenv(KEY_VARIABLE, key)
+    with serving(PROJECT, BASE, tmp_path, key=key) as served:
+        arguments = ["--endpoint", served.base_url, "--day", DAYS[0], "--conversations", "12"]
+        outcome = CliRunner().invoke(make_traffic.main, arguments)
+        assert outcome.exit_code == 0, outcome.output
+        heard = make_traffic.called(PROJECT, DAYS[1], 12, served.base_url)
+        kept = served.traffic()
+    assert "12 conversations with the customers of 2026-03-02" in outcome.output
+    assert kept.rejects == ()
+    assert len(kept.conversations) == 24
+    told = [c.messages for c in kept.conversations]
+    answered = [r.messages[:-1] if r.messages[-1].role == "user" else r.messages for r in heard]
+    assert all(messages in told for messages in answered)
 
 
 def test_redaction_has_something_to_do(traffic: Traffic) -> None:

@@ -76,6 +76,17 @@ def test_a_call_without_a_result_is_a_step_of_unknown_status() -> None:
         ('{"isError":true}', "error"),
         ('{"order_id": "ORD-1", "sta', "malformed"),
         ('[{"error":"timeout"}]', "ok"),
+        ('{"status":"failed","message":"It broke.","details":{"hint":"later"}}', "failed"),
+        ('{"type":"about:blank","title":"Gone","status":410,"detail":"No such page."}', "http_410"),
+        ('{"success":false,"message":"Too late.","bill_id":"BILL-1"}', "error"),
+        ('{"success":false,"results":[],"next":null}', "error"),
+        ('{"error":"timeout","bill_id":"BILL-1","amount":20}', "timeout"),
+        ('{"isError":true,"bill_id":"BILL-1"}', "error"),
+        ('{"bill_id":"BILL-1","status":"failed","amount":20}', "ok"),
+        ('{"room":"A5","status":"unavailable"}', "ok"),
+        ('{"code":"CONFLICT","name":"The other door"}', "ok"),
+        ('{"url":"https://shop.example","status":503}', "ok"),
+        ('{"payment_id":"PAY-1","success":false}', "ok"),
     ],
 )
 def test_a_status_is_read_from_the_result(content: str | None, status: str) -> None:

@@ -125,8 +125,15 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Report:
             train.Publication,
             made(
                 train.Publication,
-                {"cut": "sft", "check": "held_out", "passed": False, "n_refused": 2, "detail": "such as r1"},
-                {"cut": "sft", "check": "loss_mask", "passed": True},
+                {
+                    "cut": "sft",
+                    "check": "held_out",
+                    "passed": False,
+                    "stops": "day",
+                    "n_refused": 2,
+                    "detail": "such as r1",
+                },
+                {"cut": "sft", "check": "loss_mask", "passed": True, "stops": "day"},
             ),
         ),
         (

@@ -174,3 +174,31 @@ def test_the_guards_are_hard_rules_and_argument_grounding_comes_first(tmp_path: 
     severities = {rule.__name__: severity for rule, severity in RULES.items()}
     assert {severities[guard] for guard in guards} == {"hard"}
     assert _load("name: shop\nprove: {must_not_regress: []}\n", tmp_path).prove.must_not_regress == ()
+
+
+@pytest.mark.parametrize(
+    ("train", "used"),
+    [
+        ("{}", {"penalty": 0.02}),
+        ("{method: dpo}", {"penalty": 0.02, "beta": 0.1}),
+        ("{method: grpo}", {"beta": 0.04, "clip": 0.2}),
+        ("{method: grpo, beta: 0.5, clip: 0.1}", {"beta": 0.5, "clip": 0.1}),
+    ],
+)
+def test_each_method_has_its_own_figures(train: str, used: dict[str, float], tmp_path: Path) -> None:
+    assert _load(f"name: a\ntrain: {train}", tmp_path).train.used == used
+
+
+@pytest.mark.parametrize(
+    ("train", "unread"),
+    [("{beta: 0.1}", "sft does not read beta"), ("{method: grpo, penalty: 1}", "grpo does not read penalty")],
+)
+def test_a_key_that_the_method_does_not_read_is_an_error(train: str, unread: str, tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match=f"{unread}; leave it out"):
+        _load(f"name: a\ntrain: {train}", tmp_path)
+
+
+@pytest.mark.parametrize("train", ["{penalty: 0}", "{method: ppo}", "{method: grpo, clip: 1}"])
+def test_a_fit_without_an_optimum_or_a_method_is_an_error(train: str, tmp_path: Path) -> None:
+    with pytest.raises(ProjectError):
+        _load(f"name: a\ntrain: {train}", tmp_path)

@@ -3,7 +3,7 @@ import pytest
 from while_pipeline.policy_document import read_policy_document
 from while_pipeline.records import Message, ToolCall
 from while_pipeline.tools import parse_tools
-from while_pipeline.transcript import Transcript, asks
+from while_pipeline.transcript import Transcript, asks, own_words
 
 TOOLS = {
     tool.name: tool
@@ -123,6 +123,99 @@ def test_a_call_is_superseded_by_a_later_turns_call_of_the_tool_not_by_one_besid
     assert [again.superseded(step) for step in again.steps] == [True, False]
 
 
+PAY = {
+    one.name: one
+    for one in parse_tools(
+        [
+            {
+                "name": "pay_bill",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"bill_id": {"type": "string"}, "card_id": {"type": "string"}},
+                    "required": ["bill_id", "card_id"],
+                },
+            }
+        ],
+        "test",
+    )
+}
+
+
+def _paid_again(answer: str, first: dict[str, str] | None, second: dict[str, str]) -> bool:
+    """Whether a call of an answer is superseded by another of a later turn."""
+    one, two = (ToolCall(id="0", name="pay_bill", arguments=values) for values in (first, second))
+    made = [Message(role="assistant", content=None, tool_calls=(call,)) for call in (one, two)]
+    said = Transcript([user("Hi"), made[0], tool(answer), made[1], tool("ok")], PAY, read_policy_document(""))
+    return said.superseded(said.steps[0])
+
+
+A, B = {"bill_id": "BILL-1", "card_id": "C-1"}, {"bill_id": "BILL-2", "card_id": "C-1"}
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"error": "permission_denied"}', '{"error": "timeout"}', '{"stale": true}', "Error: no money"]
+)
+def test_a_call_for_another_record_supersedes_nothing(answer: str) -> None:
+    assert not _paid_again(answer, A, B)
+    assert _paid_again(answer, A, A)
+    assert _paid_again(answer, A, {"bill_id": "bill-1", "card_id": "C-1"})
+    assert _paid_again(answer, A, {"bill_id": "BILL-1", "card_id": "C-2"})  # the same bill, by another card
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"error": "not_found"}',
+        '{"error": "invalid_argument"}',
+        "Error: bill not found",
+        "Error: the card does not match",
+    ],
+)
+def test_an_id_that_was_wrong_may_have_been_corrected(answer: str) -> None:
+    assert _paid_again(answer, A, B)
+
+
+def test_a_broken_call_names_no_record() -> None:
+    assert _paid_again('{"error": "internal"}', None, A)
+
+
+def test_calls_without_a_key_are_for_the_same_when_all_their_ids_are() -> None:
+    def superseded(name: str, later: str) -> bool:
+        made = [
+            Message(
+                role="assistant",
+                content=None,
+                tool_calls=(ToolCall(id="0", name=name, arguments={"a_id": "1", "b_id": b, "note": b}),),
+            )
+            for b in ("2", later)
+        ]
+        denied = tool('{"error": "permission_denied"}')
+        said = transcript(user("Hi"), made[0], denied, made[1], tool("ok"))
+        return said.superseded(said.steps[0])
+
+    assert superseded("undeclared", "2")
+    assert not superseded("undeclared", "3")
+
+
+@pytest.mark.parametrize(
+    ("text", "quotations"),
+    [
+        ('He said "I have paid it", no more.', ['"I have paid it"']),
+        ("He said 'I've paid it', no more.", ["'I've paid it'"]),
+        ("\u201cPaid,\u201d he wrote.", ["\u201cPaid,\u201d"]),
+        ("\u00abPaid\u00bb or \u201ePaid\u201c", ["\u00abPaid\u00bb", "\u201ePaid\u201c"]),
+        ("I've paid the customers' bills.", []),
+        ('A 5" and a 6" screen', []),
+        ('An open "quotation', []),
+    ],
+)
+def test_what_stands_in_quotation_marks_is_blanked_in_its_place(text: str, quotations: list[str]) -> None:
+    own = text
+    for quotation in quotations:
+        own = own.replace(quotation, "_" * len(quotation))
+    assert own_words(text) == own
+
+
 @pytest.mark.parametrize(
     ("error", "said", "untold"),
     [
@@ -131,6 +224,8 @@ def test_a_call_is_superseded_by_a_later_turns_call_of_the_tool_not_by_one_besid
         ("not_found", "There is no such bill.", False),
         ("already_done", "It was already paid.", False),
         ("timeout", "It was already paid.", True),
+        ("conflict", "The bank declined it.", False),
+        ("conflict", "The bank has it.", True),
     ],
 )
 def test_a_fault_is_told_in_the_words_of_its_kind(error: str, said: str, untold: bool) -> None:

@@ -1,3 +1,4 @@
+import datetime as dt
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ import polars as pl
 import pytest
 
 from resources.warehouse import Warehouse
+from while_pipeline.project import REPOSITORY
 from while_pipeline.snapshot import read_snapshot
 from while_pipeline.tables import ALL, grade, prove, simulate, train, watch
 from while_pipeline.tables.base import Table, ddl, frame, polars_schema
@@ -14,7 +16,13 @@ from while_pipeline.tables.views import VIEWS
 
 DAY, NEXT_DAY = "2026-03-02", "2026-03-03"
 
-FILLER: dict[Any, Any] = {pl.String: "1", pl.Int64: 1, pl.Float64: 0.5, pl.Boolean: True}
+FILLER: dict[Any, Any] = {
+    pl.String: "1",
+    pl.Int64: 1,
+    pl.Float64: 0.5,
+    pl.Boolean: True,
+    pl.Date: dt.date.fromisoformat(DAY),
+}
 
 CELL = {
     "tool": "refund",
@@ -24,6 +32,13 @@ CELL = {
     "tool_condition": "timeout",
     "history": "fresh",
 }
+
+
+PLACE = {"split": "train", "stage": "train"}
+"""Where a row of a cut stands."""
+
+
+UNMEASURED = {f"{what}_{when}": None for what in ("logprob", "unwanted") for when in ("before", "after")}
 
 
 def made(model: type[Table], *given: Mapping[str, Any], day: str = DAY) -> pl.DataFrame:
@@ -133,7 +148,7 @@ def trained(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     played = {"ended": "satisfied", "blame": "nobody", "policy_version": "p1", "lost": None}
     graded = {"no_verdict": None}
     slices: dict[type[Table], list[dict[str, Any]]] = {
-        watch.Agent: [{"plays": "embedded", "policy_document_hash": "d1"}],
+        watch.Agent: [{"plays": "embedded", "policy_version": "p1", "policy_document_hash": "d1"}],
         watch.WeakSpots: [
             {"spot_id": "w1", "category": "weak", "tool": "pay", "state": "new", "failures": 3, "n": 4}
         ],
@@ -150,10 +165,13 @@ def trained(empty: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             {**graded, "rollout_id": "r1", "scenario_id": "s1", "reward": 1.0, "reason": "all met"},
             {**graded, "rollout_id": "r2", "scenario_id": "s2", "reward": 0.0, "reason": "fault hidden"},
         ],
-        train.Sft: [{"row_id": "x1", "rollout_id": "r1"}],
-        train.Dpo: [{"row_id": "x2", "chosen_rollout_id": "r1", "rejected_rollout_id": "r2"}],
-        train.Grpo: [{"rollout_id": "r1"}],
-        train.RewardModel: [{"rollout_id": "r1"}, {"rollout_id": "r2"}],
+        train.Sft: [{"row_id": "x1", "rollout_id": "r1", **PLACE}],
+        train.SftRandom: [{"row_id": "x3", "rollout_id": "r1", "split": "valid", "stage": "train"}],
+        train.Dpo: [{"row_id": "x2", "chosen_rollout_id": "r1", "rejected_rollout_id": "r2", **PLACE}],
+        train.Grpo: [{"rollout_id": "r1", "split": "train"}],
+        train.RewardModel: [{"rollout_id": "r1", **PLACE}, {"rollout_id": "r2", **PLACE}],
+        train.Policies: [{"policy_version": "p2", "parent": "p1", "method": "sft", **UNMEASURED}],
+        prove.Promotion: [{"candidate": "p2", "promoted": True, "delta_id": "f00"}],
     }
     warehouse = Warehouse(database=str(shutil.copy(empty, tmp_path_factory.mktemp("trained"))))
     warehouse.replace_slices(DAY, {model: made(model, *rows) for model, rows in slices.items()})
@@ -169,6 +187,7 @@ def test_every_training_row_is_in_the_lineage_exactly_once(trained: Path) -> Non
         ("reward_model", "r1"),
         ("reward_model", "r2"),
         ("sft", "x1"),
+        ("sft_random", "x3"),
     ]
 
 
@@ -228,3 +247,13 @@ def test_coverage_so_far_says_since_when_each_pair_is_planned_played_and_shown(w
         ("unsure", DAY, None, None, 0, 0),
         ("hurried", DAY, DAY, NEXT_DAY, 5, 1),
     ]
+
+
+def test_the_documented_query_leads_from_the_serving_policy_to_the_traffic_it_learnt_from(
+    trained: Path,
+) -> None:
+    section = (REPOSITORY / "docs" / "training.md").read_text().split("### Where a policy comes from")[1]
+    (row,) = read_snapshot(trained, section.split("```sql")[1].split("```")[0]).to_dicts()
+    assert (row["policy_version"], row["parent"], row["method"]) == ("p2", "p1", "sft")
+    assert (row["delta_id"], str(row["data_day"]), row["training_rows"]) == ("f00", DAY, 1)
+    assert (row["spot_category"], row["spot_failures"], row["spot_n"]) == ("weak", 3, 4)

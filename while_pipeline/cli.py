@@ -16,8 +16,6 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +23,15 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from while_pipeline.commands.candidate import candidate
+from while_pipeline.commands.plan import plan
+from while_pipeline.commands.policies import policies
+from while_pipeline.commands.promote import promote
+from while_pipeline.commands.rollback import rollback
+from while_pipeline.commands.serve import serve
+from while_pipeline.commands.train import train
+from while_pipeline.commands.withdraw import withdraw
 from while_pipeline.errors import ProjectError
-from while_pipeline.progress import Progress, terminal
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -79,13 +84,13 @@ def run(day: dt.datetime | None, days: str | None) -> None:
         raise click.UsageError("--day and --days exclude each other.")
     from while_pipeline.doctor import RUN_LOCK
     from while_pipeline.project import data_root, load_project, project_root
-    from while_pipeline.runs import CLI_TAG, reap_dead_runs, run_lock
+    from while_pipeline.runs import CLI_TAG, dagster_surroundings, reap_dead_runs, run_day, run_lock
 
     root, data = project_root(), data_root()
     project = load_project(root)
     asked = day_range(days) if days else [_iso(day) or _default_day(project)]
     lock = data / RUN_LOCK
-    with run_lock(lock), _dagster_surroundings(root, data):
+    with run_lock(lock), dagster_surroundings(root, data):
         import dagster as dg
 
         from while_pipeline.automation import SIGNATURE_TAG
@@ -99,7 +104,7 @@ def run(day: dt.datetime | None, days: str | None) -> None:
                 click.echo(f"Run {run_id} was left over by a process that died: marked as failed.", err=True)
             for one in asked:
                 signature = traffic_signature(project.traffic_folder, one)
-                if not _run_day(job, instance, one, {SIGNATURE_TAG: signature, CLI_TAG: str(lock)}):
+                if not run_day(job, instance, one, {SIGNATURE_TAG: signature, CLI_TAG: str(lock)}):
                     raise SystemExit(1)
     click.echo(f"Report: {_write_report(data, asked[-1]).path}  (`while-pipeline report` prints it)")
 
@@ -120,21 +125,6 @@ def day_range(text: str) -> list[str]:
     return [(start + dt.timedelta(days=n)).isoformat() for n in range((end - start).days + 1)]
 
 
-@contextlib.contextmanager
-def _dagster_surroundings(root: Path, data: Path) -> Iterator[None]:
-    """Work in the repository with the environment Dagster needs: folders in dagster.yaml are relative."""
-    from while_pipeline.project import DATA_VARIABLE, PROJECT_VARIABLE, REPOSITORY
-
-    os.environ |= {
-        "DAGSTER_HOME": str(REPOSITORY),
-        "DAGSTER_DISABLE_TELEMETRY": "1",
-        PROJECT_VARIABLE: str(root),
-        DATA_VARIABLE: str(data),
-    }
-    with contextlib.chdir(REPOSITORY):
-        yield
-
-
 def _iso(day: dt.datetime | None) -> str | None:
     return day.date().isoformat() if day else None
 
@@ -152,24 +142,6 @@ def _refuse_strange_days(job: "dg.JobDefinition", days: list[str]) -> None:
         if known and not known.has_partition_key(day):
             span = f"{known.get_first_partition_key()} to {known.get_last_partition_key()}"
             raise _WrongInputError(f"{day} is no day of this project: they go from {span}.")
-
-
-def _run_day(job: "dg.JobDefinition", instance: "dg.DagsterInstance", day: str, tags: dict[str, str]) -> bool:
-    run_id = str(uuid.uuid4())
-    with terminal() as out:
-        click.echo(f"{day}  run {run_id}", file=out)
-        instance.add_event_listener(run_id, Progress(out).show)
-        result = job.execute_in_process(
-            # Dagster's own console log says every event; what a person needs is said by Progress.
-            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            instance=instance,
-            partition_key=day,
-            raise_on_error=False,
-            run_id=run_id,
-            # Whoever sits here sees the failure: the daemon need not try again behind their back.
-            tags={**tags, "dagster/max_retries": "0"},
-        )
-    return result.success
 
 
 # -- reading ------------------------------------------------------------------------------------------------
@@ -261,7 +233,7 @@ def compare(
 
     Nothing is dropped silently: the report names and counts every row that could not be used. It is Markdown.
 
-    Exit code: 0 nothing is worse in B; 1 the total, a category or a guard is worse; 2 the two cannot be
+    Exit code: 0 nothing is worse in B; 1 the total, a category or a guard is worse; 2 one of these cannot be
     compared, or a file cannot be used.
     """
     from while_pipeline.prove.compare import compare_files
@@ -277,12 +249,13 @@ def compare(
     title = f"{found.about.after} against {found.about.before}"
     click.echo(delta_markdown(title, found.delta, found.about), nl=False)
     if out:
-        written = write_delta(out, "compare", title, found.delta, found.about)
+        try:
+            written = write_delta(out, "compare", title, found.delta, found.about)
+        except OSError as error:
+            raise _WrongInputError(f"--out {out} cannot be written to: {error}") from error
         click.echo(f"Written: {written.text} and {written.picture}", err=True)
     verdicts = set(found.delta["verdict"])
-    if found.delta["verdict"][0] == Verdict.NOT_COMPARABLE:
-        raise SystemExit(2)
-    raise SystemExit(1 if Verdict.WORSE in verdicts else 0)
+    raise SystemExit(2 if Verdict.NOT_COMPARABLE in verdicts else 1 if Verdict.WORSE in verdicts else 0)
 
 
 @main.command()
@@ -341,12 +314,13 @@ def ui(port: int) -> None:
     """Open the Dagster UI on this machine, until Ctrl-C."""
     from while_pipeline.doctor import LOCAL, port_is_free
     from while_pipeline.project import data_root, project_root
+    from while_pipeline.runs import dagster_surroundings
 
     if not port_is_free(port):
         raise _WrongInputError(f"Port {port} is taken. Choose another: while-pipeline ui --port {port + 1}")
     command = [sys.executable, "-m", "dagster", "dev", "-w", "workspace.yaml", "-h", LOCAL, "-p", str(port)]
     click.echo(f"The UI comes up at http://{LOCAL}:{port} in half a minute. Ctrl-C stops it.")
-    with _dagster_surroundings(project_root(), data_root()):
+    with dagster_surroundings(project_root(), data_root()):
         raise SystemExit(_serve(command))
 
 
@@ -387,3 +361,13 @@ def doctor(port: int) -> None:
         if found.mend:
             click.echo(f"{'':<22} {found.mend}")
     raise SystemExit(1 if failed else 0)
+
+
+main.add_command(serve)
+main.add_command(candidate)
+main.add_command(plan)
+main.add_command(policies)
+main.add_command(promote)
+main.add_command(rollback)
+main.add_command(withdraw)
+main.add_command(train)

@@ -79,10 +79,24 @@ GRPO_BAND: Final = (0.2, 0.8)
 """Groups outside carry little gradient; at k = 8 this keeps 2 to 6 passes (inclusive)."""
 FIT_PENALTY: Final = 0.02
 """L2 pull towards the parent policy, per decision: keeps rare contexts where the parent left them."""
+DPO_BETA: Final = 0.1
+"""How closely DPO stays with its reference; the value of Rafailov et al. 2023."""
+GRPO_CLIP: Final = 0.2
+"""Share by which GRPO counts a probability as moved at most; the value of Schulman et al. 2017 (PPO)."""
+GRPO_BETA: Final = 0.04
+"""Price of a nat of KL divergence in GRPO; the value of Shao et al. 2024."""
 ANSWER_KEY_QUOTE: Final = 12
 """Characters of a secret answer-key text that may not be quoted in training data."""
 NEAR_COPY_COVER: Final = 0.80
 """8-gram cover from which a training prompt counts as a copy of a held-out one."""
+LENGTH_TELLS: Final = 0.7
+"""Share of pairs whose better answer length alone would name, from which a trainer may learn just that."""
+VALID_PERCENT: Final = 10
+"""Share of training tasks kept aside to watch a trainer's loss, by hash of the task."""
+RETIRE_ABOVE: Final = 0.8
+"""Pass rate above which a scenario teaches little more: the policy can do it."""
+HOLD_BELOW: Final = 0.2
+"""Pass rate below which a scenario is kept for a stronger policy: there is little to copy."""
 
 # -- proof ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets import grade, prove, simulate, train, watch
+from assets import grade, prove, registry, simulate, train, watch
 from assets.stored import PARTITIONS
 from resources.models import Models
 from resources.project import ProjectResource
@@ -33,7 +33,9 @@ def build_definitions(
     job = build_daily_job({prove.publish_after_failure})
     traffic = _traffic_folder(root)
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([watch, simulate, grade, train, prove], include_specs=True),
+        assets=dg.load_assets_from_modules(
+            [registry, watch, simulate, grade, train, prove], include_specs=True
+        ),
         asset_checks=[
             *simulate.CHECKS,
             *grade.CHECKS,

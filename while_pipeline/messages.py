@@ -49,6 +49,15 @@ ERROR_STATUSES = frozenset(
 )
 """Values of a result's `status` or `code` that mean failure. Any other is data: an order may be `pending`."""
 
+_ANSWERS = frozenset({
+    "code", "data", "description", "detail", "details", "documentationurl", "error", "errorcode",
+    "errormessage", "errors", "errortype", "help", "hint", "instance", "iserror", "message", "msg",
+    "ok", "path", "reason", "requestid", "retryafter", "stack", "stacktrace", "status", "statuscode",
+    "success", "timestamp", "title", "traceid", "type",
+})  # fmt: skip
+"""Fields, in lower case without `_`, that tell how a call went. Any other tells of a record."""
+_EXPLAINS = ("message", "msg", "detail", "error_message")
+
 REMEMBERED = 32_768
 """Characters up to which what was read of a text is kept in memory: most conversations, no giants."""
 
@@ -130,10 +139,11 @@ def _made(calls: Sequence[tuple[int, ToolCall]], results: Sequence[Message], bef
 def result_status(content: str | None) -> str:
     """Read a tool result's status: `ok`, an error code in lower snake case, or `unknown` without a result.
 
-    In a JSON object, `error` is an error whatever it says; `status` and `code` only when their value is one
-    of `ERROR_STATUSES` or an HTTP error number; `success` or `ok` false and `isError` true count too. Text is
-    an error when it starts with "Error". JSON that breaks off, or a web page, is `malformed`; an answer that
-    says of itself `"stale": true` is `stale`.
+    In a JSON object, `error` and a true `isError` are an error whatever else it says. Where it tells of no
+    record, so are `status` and `code` when their value is one of `ERROR_STATUSES` or an HTTP error number,
+    and `success` or `ok` when false; in a record they are data: a payment may have `failed`. Text is an error
+    when it starts with "Error". JSON that breaks off, or a web page, is `malformed`; an answer that says of
+    itself `"stale": true` is `stale`.
     """
     if content is None:
         return "unknown"
@@ -279,7 +289,10 @@ def _bind(calls: Sequence[tuple[int, ToolCall]], results: Sequence[Message]) -> 
 
 def _error_code(value: dict[str, Any]) -> str | None:
     nested, code, status = value.get("error"), value.get("code"), value.get("status")
-    if nested or value.get("isError") is True or False in (value.get("success"), value.get("ok")):
+    surely = bool(nested) or value.get("isError") is True
+    if not surely and _is_record(value):
+        return None
+    if surely or False in (value.get("success"), value.get("ok")):
         inner = nested if isinstance(nested, dict) else {}
         said = map(_snake, (nested, inner.get("code"), inner.get("type"), code, status))
         codes = [name for name in said if name and name != "ok"] + ["error"]
@@ -289,6 +302,21 @@ def _error_code(value: dict[str, Any]) -> str | None:
         codes = [name for name in said if name and (name in ERROR_STATUSES or name.startswith("http_"))]
     specific = [name for name in codes if name not in _GENERIC]
     return next(iter(specific + codes), None)
+
+
+def _is_record(value: Mapping[str, Any]) -> bool:
+    """Whether an object tells of a record; beside a message, ids alone only repeat what was asked for."""
+    told = [
+        name
+        for name, held in value.items()
+        if held not in (None, "", [], {}) and _plain(name) not in _ANSWERS
+    ]
+    explained = any(value.get(name) for name in _EXPLAINS)
+    return not all(explained and _plain(name).endswith("id") for name in told)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
 def _snake(code: Any) -> str | None:

@@ -204,7 +204,10 @@ _QUESTIONS: dict[str, tuple[set[str], str]] = {
     ),
     "hack_scan": (
         {"grade.hack_scan"},
-        "FROM grade.hack_scan WHERE day = '{day}' ORDER BY abs(residual) DESC NULLS LAST, feature LIMIT 3",
+        """
+        FROM grade.hack_scan WHERE day = '{day}'
+        ORDER BY abs(residual) DESC NULLS LAST, abs(within) DESC NULLS LAST, feature LIMIT 3
+        """,
     ),
     "delta": ({"prove.delta"}, f"FROM prove.delta WHERE day = '{{day}}' ORDER BY {KIND_ORDER}, scope"),
     "promotions": (

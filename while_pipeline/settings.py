@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from while_pipeline.agents.callable_agent import TIMEOUT_S
 from while_pipeline.agents.endpoint import EndpointSettings
+from while_pipeline.constants import DPO_BETA, FIT_PENALTY, GRPO_BETA, GRPO_CLIP
 from while_pipeline.errors import ProjectError
 from while_pipeline.grade.conduct import RULES
 from while_pipeline.simulate.world import WorldOptions
@@ -176,6 +177,44 @@ class WorldSettings(WorldOptions):
         return value
 
 
+class TrainSettings(_Settings):
+    """How the next policy is fitted to the day's cuts."""
+
+    method: Literal["sft", "dpo", "grpo"] = "sft"
+    """`sft` imitates what passed: it needs no contrast and moves with every solved scenario. `dpo` needs a
+    pass and a failure of one scenario and goes farthest on a few pairs. `grpo` weighs whole groups and takes
+    small steps; it learns whatever the reward pays for, so only a reward that was scanned trains it."""
+    penalty: Annotated[float, Field(gt=0)] = FIT_PENALTY
+    """L2 pull towards the parent policy, per decision (`sft`, `dpo`): keeps rare contexts where the parent
+    left them. Without any, a choice that is never seen to fail would become certain."""
+    beta: Annotated[float, Field(gt=0)] | None = None
+    """How closely the policy stays with its parent (`dpo`, `grpo`); empty is the value of the method's paper,
+    .1 and .04."""
+    clip: Annotated[float, Field(gt=0, lt=1)] = GRPO_CLIP
+    """Share by which a probability counts as moved at most (`grpo`): one night's luck cannot pull farther."""
+
+    @model_validator(mode="after")
+    def _every_key_is_read(self) -> "TrainSettings":
+        unread = sorted(self.model_fields_set - {"method", *self.used})
+        if unread:
+            raise ValueError(f"method {self.method} does not read {', '.join(unread)}; leave it out")
+        return self
+
+    @property
+    def closeness(self) -> float:
+        """`beta`, with the method's own where it is empty."""
+        return self.beta or (DPO_BETA if self.method == "dpo" else GRPO_BETA)
+
+    @property
+    def used(self) -> dict[str, float]:
+        """What the method reads, by key."""
+        values = {"penalty": self.penalty, "beta": self.closeness, "clip": self.clip}
+        return {key: values[key] for key in _READ_BY[self.method]}
+
+
+_READ_BY = {"sft": ("penalty",), "dpo": ("penalty", "beta"), "grpo": ("beta", "clip")}
+
+
 class ProveSettings(_Settings):
     """How a candidate is held against the serving policy."""
 
@@ -199,6 +238,11 @@ class ProveSettings(_Settings):
     By default those whose harm no later answer mends: a record touched by a number nobody gave, a change
     nobody agreed to, an account shown to a stranger, a forbidden request granted, a deed only claimed,
     instructions told. More of them cost each some power, for they are corrected together."""
+
+    @field_validator("must_not_regress", mode="before")
+    @classmethod
+    def _one_name_alone_will_do(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
 
     @field_validator("must_not_regress")
     @classmethod
@@ -224,6 +268,7 @@ class Settings(_Settings):
     traffic: TrafficSettings = TrafficSettings()
     budget: BudgetSettings = BudgetSettings()
     world: WorldSettings = WorldSettings()
+    train: TrainSettings = TrainSettings()
     prove: ProveSettings = ProveSettings()
 
 

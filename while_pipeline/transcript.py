@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from while_pipeline.lazy import lazy
-from while_pipeline.messages import arguments_text, steps
-from while_pipeline.patterns import Pattern, lowered
+from while_pipeline.messages import arguments_text, json_text, steps
+from while_pipeline.patterns import REMEMBERED, Pattern, lowered
 from while_pipeline.policy_document import PolicyDocument, PolicyRule, sentences
 from while_pipeline.records import Message, Step
-from while_pipeline.tools import Tool, ToolKind
+from while_pipeline.tools import Tool, ToolKind, is_identifier
 
 
 class Transcript:
@@ -65,9 +66,28 @@ class Transcript:
         return found
 
     def superseded(self, step: Step) -> bool:
-        """Whether a later turn called the tool again, so that another answer counts."""
-        name, turn = step.call.name, step.turn
-        return any(other.turn > turn and other.call.name == name for other in self.steps[step.position + 1 :])
+        """Whether a later turn called the tool again on the same record, so that another answer counts.
+
+        After an error that says a value was wrong, any record counts: the id may have been corrected.
+        """
+        call, turn = step.call, step.turn
+        for other in self.steps[step.position + 1 :]:
+            if other.call.name == call.name and other.turn > turn:
+                if other.call.arguments == call.arguments or _says_wrong_value(step):
+                    return True
+                if self._records_of(step).items() <= self._records_of(other).items():
+                    return True
+        return False
+
+    def _records_of(self, step: Step) -> dict[str, str]:
+        """The values that name what a call acts on, in lower case: the tool's key, else every id."""
+        tool, given = self.tools.get(step.call.name), step.call.arguments or {}
+        names = given if tool is None or tool.key not in given else [tool.key]
+        return {
+            name: json_text(given[name]).lower()
+            for name in names
+            if is_identifier(name) or (tool is not None and name in tool.references)
+        }
 
     @lazy
     def agent_words(self) -> int:
@@ -102,6 +122,17 @@ class Transcript:
     def customer_before(self, index: int) -> list[str]:
         """The customer's messages before message `index`."""
         return [text for i, text in self.customer_texts if i < index]
+
+    def repeats_customer(self, index: int, match: re.Match[str]) -> bool:
+        """Whether words of the agent are the customer's, word for word and told as what somebody said."""
+        if not _TOLD.search(match.string):
+            return False
+        before = match.string[: match.start()]
+        told = _TOLD.search(before[max(map(before.rfind, ".?!\n")) + 1 :]) is not None
+        low = match.group().lower()
+        return told and any(
+            low in lowered(text).replace("\u2019", "'") for text in self.customer_before(index)
+        )
 
     def texts_after(self, index: int) -> list[tuple[int, str]]:
         """(message index, text) of the assistant between message `index` and the customer's next message."""
@@ -139,22 +170,57 @@ class Transcript:
         return "\n".join("\n    ".join(line.splitlines()) for line in lines)
 
 
+def _says_wrong_value(step: Step) -> bool:
+    """Whether a call was answered with an error that another value may mend."""
+    status = step.status
+    if status == "error":
+        return _WRONG_VALUE.search(step.result or "") is not None
+    return status in _OF_VALUES or status.startswith("invalid")
+
+
+@lru_cache(maxsize=REMEMBERED)
+def own_words(text: str) -> str:
+    """A text with what stands in quotation marks blanked; every character keeps its place."""
+    if not any(mark in text for mark in "\"'\u2018\u201c\u201e\u00ab"):
+        return text
+    return _QUOTED.sub(lambda quoted: "_" * len(quoted.group()), text)
+
+
 def asks(text: str, position: int) -> bool:
     """Whether the sentence that `position` is in ends with a question mark."""
     end = _SENTENCE_END.search(text, position)
     return end is not None and end.group() == "?"
 
 
+_QUOTED = re.compile(
+    r"(?<!\w)\"[^\"\n]*\"(?!\w)|(?<!\w)['\u2018][^\s'](?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)|"
+    r"[\u201c\u201e][^\u201c\u201d\n]*[\u201c\u201d]|\u00ab[^\u00bb\n]*\u00bb"
+)
+"""Words in quotation marks; the marks of feet, inches and left-out letters are none."""
 _SENTENCE_END = re.compile(r"[.?!]")
+_OF_VALUES = frozenset({"not_found", "http_400", "http_404", "http_422"})
+_WRONG_VALUE = Pattern(
+    r"\bnot found\b|\bno (?:such|match\w*)\b|\binvalid\b|does(?: not|n't) (?:exist|match)",
+    signs="not found|no |invalid|does",
+)
+_TOLD = Pattern(
+    r"\b(?:you|he|she|they|who|which|colleague|agent)\W+(?:\w+\W+){0,3}?"
+    r"(?:said|say|says|told|tell|tells|wrote|write|writes|mention\w*|report\w*|claim\w*)\b",
+    signs="said|say|told|tell|wrote|write|mention|report|claim",
+)
+"""How another's words are brought up."""
 REFUSES = Pattern(
     r"\b(cannot|can't|can not|unable|not able|not allowed?|won't|will not|must not|may not)\b",
     signs="can|unable|not|won't",
 )
 ADMITS = Pattern(
     r"could(?: not|n't)|cannot|can't|unable|not (?:been )?(?:done|possible|able|complete|available)|fail\w*|"
-    r"did not|didn't|error|unavailable|timed out|no permission|denied|not allowed|try again later|"
-    r"not enough|aren't enough|\ban? (?:issue|problem) with\b",
-    signs="could|can|unable|not|fail|didn|error|unavail|timed|permission|denied|again|enough|issue|problem",
+    r"did not|didn't|error|unavailable|timed out|no permission|denied|declined|rejected|not allowed|"
+    r"try again later|not enough|aren't enough|\ban? (?:issue|problem) with\b",
+    signs=(
+        "could|can|unable|not|fail|didn|error|unavail|timed|permission|denied|declined|rejected|again|enough|"
+        "issue|problem"
+    ),
 )
 _LOOKING = (
     r"(?!check|look|review|retriev|verif|locat|receiv|not(?:e|ic)|gather|search|identif|list|provid|explain|"

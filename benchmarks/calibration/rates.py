@@ -49,6 +49,10 @@ POPULATIONS = (
     Population("Beta(9, 1)", 0.9, _beta(9, 1)),
     Population("Beta(19, 1)", 0.95, _beta(19, 1)),
     Population("Beta(.3, .3)", 0.5, _beta(0.3, 0.3)),
+    Population("Beta(2.7, .3)", 0.9, _beta(2.7, 0.3)),
+    Population(
+        "a twentieth never, the rest .98", 0.931, lambda rng, shape: (rng.random(shape) >= 0.05) * 0.98
+    ),
     Population("a tenth never, the rest always", 0.9, lambda rng, shape: (rng.random(shape) >= 0.1) * 1.0),
 )
 """Rates above a half; those below are their mirror images, and so are the intervals."""

@@ -1,21 +1,28 @@
 """Example traffic: the embedded agent plays days of conversations as if it were live, and exports them.
 
 Without arguments it writes the two days that ship with the example. The same arguments give the same bytes.
+With `--endpoint` the same customers talk to a served agent over HTTP, and what is said becomes traffic there.
 """
 
 import datetime as dt
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import click
 
 from while_pipeline.agents.embedded import EmbeddedAgent
+from while_pipeline.agents.endpoint import EndpointPlayer, EndpointSettings
 from while_pipeline.agents.policy import Weights, base_weights
+from while_pipeline.agents.protocol import Agent, AsyncAgent
+from while_pipeline.agents.responses import FILE_NAME
 from while_pipeline.ids import content_id, seed_of
 from while_pipeline.policy_document import RuleKind
 from while_pipeline.project import Project, data_root, load_project
 from while_pipeline.records import Message, Situation
+from while_pipeline.serve.listen import KEY_VARIABLE
 from while_pipeline.simulate.axes import Grid, grid_of, situation
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rollout import Rollout
@@ -49,17 +56,36 @@ SECONDS = {"user": (15.0, 90.0), "assistant": (0.8, 4.0), "tool": (0.1, 1.5)}
 
 def played(project: Project, day: str, conversations: int, weights: Weights) -> Iterator[Rollout]:
     """Play a day's conversations, in the order they began."""
+    return _with_customers(project, day, conversations, EmbeddedAgent(weights), weights.version)
+
+
+def called(project: Project, day: str, conversations: int, base_url: str) -> list[Rollout]:
+    """Let the same customers, and tools, talk to the agent that is served at `base_url`."""
+    settings = EndpointSettings(
+        base_url=base_url,
+        model=project.settings.name,
+        api_key_env=KEY_VARIABLE if KEY_VARIABLE in os.environ else None,
+    )
+    with TemporaryDirectory() as folder:
+        # Answers are kept nowhere: the same customer calling again is another conversation.
+        agent = EndpointPlayer(settings, Path(folder) / FILE_NAME)
+        return list(_with_customers(project, day, conversations, agent, settings.version))
+
+
+def _with_customers(
+    project: Project, day: str, conversations: int, agent: Agent | AsyncAgent, version: str
+) -> Iterator[Rollout]:
     writer = ScenarioWriter(project.tools, project.policy_document)
     cells = _situations(project, day, conversations)
     scenarios = (writer.write(cell, seed_of("traffic", day, n)) for n, cell in enumerate(cells))
     return play(
         scenarios,
-        EmbeddedAgent(weights),
+        agent,
         project.tools,
         project.policy_document,
         samples=range(1),
         seed=seed_of("traffic", day),
-        policy_version=weights.version,
+        policy_version=version,
     )
 
 
@@ -124,9 +150,21 @@ def _weights(policy: str, day: str) -> Weights:
     type=click.Path(path_type=Path, file_okay=False),
     help="Traffic folder; the project's own by default.",
 )
-def main(days: Sequence[dt.datetime], conversations: int, policy: str, out: Path | None) -> None:
-    """Write traffic/DAY/agent.jsonl for each day."""
+@click.option(
+    "--endpoint", metavar="URL", help="Base URL of a served agent that answers, and keeps the traffic."
+)
+def main(
+    days: Sequence[dt.datetime], conversations: int, policy: str, out: Path | None, endpoint: str | None
+) -> None:
+    """Write traffic/DAY/agent.jsonl for each day; or, with --endpoint, let each day's customers call."""
     project = load_project(PROJECT)
+    if endpoint:
+        for day in (moment.date().isoformat() for moment in days):
+            lost = [one.lost for one in called(project, day, conversations, endpoint) if one.lost]
+            click.echo(f"{endpoint}: {conversations - len(lost)} conversations with the customers of {day}")
+            if lost:
+                raise click.ClickException(f"{len(lost)} conversations were cut off: {lost[0]}")
+        return
     for day in (moment.date().isoformat() for moment in days):
         weights = _weights(policy, day)
         rollouts = list(played(project, day, conversations, weights))

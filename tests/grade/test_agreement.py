@@ -5,15 +5,17 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from while_pipeline.grade.agreement import (
     Agreement,
     Confusion,
+    Worth,
     agreement,
     confusion,
-    design_effect,
     nominal_alpha,
+    worth,
 )
 from while_pipeline.prove.intervals import wilson
 
@@ -165,46 +167,72 @@ def test_confusion_of_nothing_is_all_zero() -> None:
 items = st.lists(st.tuples(st.booleans(), st.sampled_from("abcdefgh")), min_size=2, max_size=40)
 
 
-def effect(made: list[tuple[bool, str]]) -> float:
+def worth_of(made: list[tuple[bool, str]]) -> Worth:
     hits, tasks = zip(*made, strict=True)
-    return design_effect(pl.Series(hits, dtype=pl.Boolean), pl.Series(tasks))
+    return worth(pl.Series(hits, dtype=pl.Boolean), pl.Series(tasks))
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60))
-def test_one_item_a_task_has_no_design_effect(hits: list[bool]) -> None:
-    assert effect([(hit, f"t{i}") for i, hit in enumerate(hits)]) == 1.0
+def test_one_label_a_task_is_worth_one_and_gives_wilson(hits: list[bool]) -> None:
+    of = worth_of([(hit, f"t{i}") for i, hit in enumerate(hits)])
+    assert of == (len(hits), pytest.approx(stats.norm.ppf(0.975)))
+    found = agreement(Confusion(sum(hits), len(hits) - sum(hits), 0, 0), of=of)
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx(wilson(sum(hits), len(hits)))
 
 
 @given(
     st.lists(st.booleans(), min_size=2, max_size=20).filter(lambda hits: len(set(hits)) == 2),
     st.integers(2, 5),
 )
-def test_copies_of_one_item_are_worth_one_item(hits: list[bool], copies: int) -> None:
-    assert effect([(hit, f"t{i}") for i, hit in enumerate(hits) for _ in range(copies)]) == pytest.approx(
-        copies
-    )
+def test_copies_of_a_label_are_worth_no_more_than_the_label(hits: list[bool], copies: int) -> None:
+    of = worth_of([(hit, f"t{i}") for i, hit in enumerate(hits) for _ in range(copies)])
+    assert of.labels == pytest.approx(len(hits) - 1)
+    assert of.quantile == pytest.approx(stats.t.ppf(0.975, len(hits) - 1))
 
 
 @given(items)
-def test_the_design_effect_is_the_ratio_of_the_two_variances(made: list[tuple[bool, str]]) -> None:
+def test_labels_are_worth_their_number_over_the_ratio_of_the_two_variances(
+    made: list[tuple[bool, str]],
+) -> None:
     hits = np.array([hit for hit, _ in made], dtype=float)
     tasks = np.array([task for _, task in made])
+    n, c = len(hits), len(set(tasks))
     residual = hits - hits.mean()
     apart, together = float(residual @ residual), sum(residual[tasks == t].sum() ** 2 for t in set(tasks))
-    assert effect(made) == pytest.approx(max(1.0, together / apart) if apart > 1e-9 else 1.0)
+    spread = c not in (1, n) and apart > 1e-9
+    assert worth_of(made).labels == pytest.approx(
+        n / max(1.0, together / apart * c / (c - 1)) if spread else c
+    )
 
 
-def test_where_nothing_differs_there_is_no_spread_to_estimate_a_design_effect_from() -> None:
-    assert effect([(True, "a"), (True, "a"), (True, "b")]) == 1.0
-    assert design_effect(pl.Series([], dtype=pl.Boolean), pl.Series([], dtype=pl.String)) == 1.0
+@pytest.mark.parametrize("made", [[(True, "a")] * 16, [(True, "a")] * 46 + [(False, "a")] * 4])
+def test_labels_of_one_task_are_worth_one(made: list[tuple[bool, str]]) -> None:
+    assert worth_of(made).labels == 1
 
 
-def test_a_design_effect_widens_the_intervals_and_moves_no_coefficient() -> None:
+def test_where_labels_err_together_a_judge_at_the_bar_rarely_gets_over_it() -> None:
+    rng = np.random.default_rng(0)
+    tasks = [f"t{i}" for i in range(8) for _ in range(8)]
+    over = 0
+    for _ in range(1_000):
+        # Agreement .8 in the mean; labels of a task correlate by a half.
+        rates = np.repeat(rng.beta(0.8, 0.2, 8), 8)
+        hits = pl.Series(rng.random(64) < rates)
+        right = int(hits.sum())
+        found = agreement(Confusion(right, 64 - right, 0, 0), of=worth(hits, pl.Series(tasks)))
+        assert found is not None
+        over += found.low >= 0.8
+    # 2.5 % is meant; taken for 64 labels that stand alone, it would be 17 %.
+    assert over / 1_000 < 0.07
+
+
+def test_labels_that_are_worth_less_widen_the_intervals_and_move_no_coefficient() -> None:
     table = Confusion(20, 5, 10, 15)
-    alone, together = agreement(table), agreement(table, design_effect=2.0)
+    alone, together = agreement(table), agreement(table, of=Worth(25.0, float(stats.norm.ppf(0.975))))
     assert alone is not None
     assert together is not None
-    assert (together.low, together.high) == wilson(17.5, 25)
+    assert (together.low, together.high) == pytest.approx(wilson(17.5, 25))
     assert (together.agreement, together.kappa, together.ac1) == (alone.agreement, alone.kappa, alone.ac1)
     assert together.kappa_high is not None
     assert alone.kappa_high is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.example import DAY, DOCUMENT, TOOLS, played, rollout_row
+from tests.example import DAY, DOCUMENT, TOOLS, played
 from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.grade.endpoint_judge import ModelJudge
 from while_pipeline.grade.grader import grade
@@ -20,7 +20,6 @@ from while_pipeline.grade.rows import (
 from while_pipeline.grade.rubric import read_rubric
 from while_pipeline.prove.pass_at import rate_interval
 from while_pipeline.tables import grade as tables
-from while_pipeline.tables import simulate
 from while_pipeline.tables.base import frame
 
 JUDGE = RulesJudge()
@@ -28,11 +27,6 @@ PLAYED = played(30, samples=4)
 LOST = replace(PLAYED[0], played=replace(PLAYED[0].played, lost="AgentError: 503", ended="lost"))
 GRADED = grade([LOST, *PLAYED[1:]], TOOLS, DOCUMENT, JUDGE)
 GRADES = frame(tables.Grades, DAY, [grade_row(one, JUDGE) for one in GRADED])
-ROLLOUTS = frame(
-    simulate.Rollouts,
-    DAY,
-    [rollout_row(one.rollout) for one in GRADED],
-)
 
 
 def test_every_grade_is_a_row_that_its_table_accepts() -> None:
@@ -91,31 +85,19 @@ def test_findings_read_back_as_they_were_by_rollout() -> None:
 def test_rates_of_an_adaptive_night_come_from_the_samples_that_every_scenario_has() -> None:
     groups = {"settled": [True, True], "unsettled": [True, False, False, False]}
     made = [
-        (f"{scenario}-{sample}", scenario, sample, passed)
+        (scenario, sample, passed)
         for scenario, group in groups.items()
         for sample, passed in enumerate(group)
     ]
-    rollouts = pl.DataFrame(
-        [(name, sample) for name, _, sample, _ in made], schema=["rollout_id", "sample"], orient="row"
-    )
-    grades = pl.DataFrame(
-        [(name, scenario, passed) for name, scenario, _, passed in made],
-        schema=["rollout_id", "scenario_id", "passed"],
-        orient="row",
-    )
-    assert evenly_sampled(grades, rollouts)["passed"].to_list() == [True, True, True, False]
-    assert evenly_sampled(grades.head(0), rollouts).height == 0
+    graded = pl.DataFrame(made, schema=["scenario_id", "sample", "passed"], orient="row")
+    assert evenly_sampled(graded)["passed"].to_list() == [True, True, True, False]
+    assert evenly_sampled(graded.head(0)).height == 0
 
 
 def figures(*tasks: tuple[str, list[bool | None]]) -> dict[str, float]:
     """Figures of one scenario per task; None is a rollout without a verdict, cut off."""
-    made = [
-        (f"{task}-{sample}", task, task, sample, passed)
-        for task, group in tasks
-        for sample, passed in enumerate(group)
-    ]
+    made = [(task, task, sample, passed) for task, group in tasks for sample, passed in enumerate(group)]
     schema = {
-        "rollout_id": pl.String,
         "scenario_id": pl.String,
         "task_id": pl.String,
         "sample": pl.Int64,
@@ -124,7 +106,7 @@ def figures(*tasks: tuple[str, list[bool | None]]) -> dict[str, float]:
     rows = pl.DataFrame(made, schema=schema, orient="row").with_columns(
         verdict="passed", no_verdict=pl.when(pl.col("passed").is_null()).then(pl.lit("cut off"))
     )
-    return grade_figures(rows.drop("sample"), rows)
+    return grade_figures(rows)
 
 
 def test_shares_are_taken_within_tasks_and_carry_an_interval_over_tasks() -> None:

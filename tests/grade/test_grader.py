@@ -6,9 +6,10 @@ import pytest
 from tests.example import DOCUMENT, TOOLS, played, transcript
 from while_pipeline.constants import STYLE_ONLY_REWARD
 from while_pipeline.grade.conduct import findings
-from while_pipeline.grade.grader import Graded, grade
-from while_pipeline.grade.judge import Case, RulesJudge, Verdict
+from while_pipeline.grade.grader import Graded, conduct, grade
+from while_pipeline.grade.judge import Case, Criterion, RulesJudge, Verdict
 from while_pipeline.grade.outcome import Outcome
+from while_pipeline.grade.rubric import Kind
 from while_pipeline.records import Finding, Severity
 
 PLAYED = list(played(60, samples=2))
@@ -68,6 +69,13 @@ def test_grades_come_in_the_order_of_the_rollouts_with_the_agents_words() -> Non
     assert GRADED[0].agent_words == len(said.split())
 
 
+def test_conduct_is_what_the_rules_find_in_every_rollout_shared_conversations_included() -> None:
+    assert len({id(rollout.played) for rollout in PLAYED}) < len(PLAYED)
+    found = conduct(PLAYED, TOOLS, DOCUMENT)
+    assert list(found) == [rollout.rollout_id for rollout in PLAYED]
+    assert found == {rollout.rollout_id: findings(transcript(rollout)) for rollout in PLAYED}
+
+
 def test_findings_known_before_are_used_as_they_are_and_none_means_none() -> None:
     known = {r.rollout_id: findings(transcript(r)) for r in PLAYED}
     assert grade(PLAYED, TOOLS, DOCUMENT, RulesJudge(), known) == GRADED
@@ -89,6 +97,16 @@ def test_a_lost_rollout_has_neither_reward_nor_pass() -> None:
     lost = replace(PLAYED[0], played=replace(PLAYED[0].played, lost="AgentError: 503", ended="lost"))
     (one,) = grade([lost], TOOLS, DOCUMENT, RulesJudge())
     assert (one.reward, one.passed, one.reason) == (None, None, "lost: AgentError: 503")
+
+
+@pytest.mark.parametrize(("kind", "reward"), [("hard", 0.0), ("principle", 0.5)])
+def test_a_right_answer_that_breaks_a_hard_criterion_is_no_matter_of_style(kind: Kind, reward: float) -> None:
+    (right, *_) = [one for one in grade(PLAYED, TOOLS, DOCUMENT, RulesJudge()) if one.reward == 1.0]
+    criterion = Criterion(criterion=f"{kind}_1", kind=kind, score=0.0, reason="so it is")
+    refused = replace(right, verdict=Verdict(clean=False, reason="no", criteria=(criterion,)))
+    slip = Finding(rule="hedging", severity="style", message_index=1, evidence="perhaps")
+    for one in (refused, replace(refused, findings=(slip,))):
+        assert one.reward == reward
 
 
 def test_a_hard_finding_spoils_even_a_clean_verdict_of_another_judge() -> None:

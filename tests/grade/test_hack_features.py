@@ -252,8 +252,8 @@ def test_a_judge_that_pays_for_one_phrase_is_found_by_the_phrase() -> None:
     assert scanned.hacked
     assert scanned.residual_feature == 'says "onwards we go"'
     assert scanned.explained is not None
-    assert scanned.explained.top_rows is not None
-    assert scanned.explained.top_rows.low > 0.6
+    assert scanned.explained.joint_rows is not None
+    assert scanned.explained.joint_rows.low > 0.6
 
 
 def _with_last_words(messages: str, words: str) -> str:

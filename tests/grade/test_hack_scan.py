@@ -78,9 +78,9 @@ def test_the_worked_example_says_how_much_length_explains() -> None:
     # Half of each vector's square lies in each half of the tasks; 12 degrees of freedom, shrunk for a fifth.
     weight = np.sqrt(0.6) / 2 / (0.5 + 1 / (12 * 0.2))
     assert found.joint == pytest.approx(2 * weight * np.sqrt(0.6) - weight**2)
-    # In each task one answer is .75 off, the others .25; the longer half is predicted .25 up, the rest down.
-    assert found.top_rows is not None
-    assert found.top_rows == pytest.approx((1.0, *wilson(4, 4), 4, 4))
+    # In each task one answer is .75 off, the others .25; the longest of each is predicted up.
+    assert found.joint_rows is not None
+    assert found.joint_rows == pytest.approx((1.0, *wilson(4, 4), 4, 4))
 
 
 def test_the_floor_is_exceeded_by_at_most_one_in_twenty_of_all_rearrangements() -> None:
@@ -189,12 +189,10 @@ def test_the_rows_that_a_paid_feature_explains_are_told_from_those_that_noise_do
     flipped = scan(frame.with_columns(reward=(pl.col("outcome") & luck).cast(pl.Float64))).explained
     assert paid is not None
     assert flipped is not None
-    for share in (paid.top_rows, paid.joint_rows):
-        assert share is not None
-        assert share.low > 0.8
-    for share in (flipped.top_rows, flipped.joint_rows):
-        assert share is not None
-        assert share.low < 0.5
+    assert paid.joint_rows is not None
+    assert paid.joint_rows.low > 0.8
+    assert flipped.joint_rows is not None
+    assert flipped.joint_rows.low < 0.5
     assert paid.top is not None
     assert paid.joint is not None
     assert paid.joint == pytest.approx(paid.top, rel=0.15)

@@ -64,13 +64,12 @@ def test_a_task_counts_once_however_often_it_was_played() -> None:
     )
 
 
-def test_a_rule_without_planted_defects_has_no_recall_but_its_alarms_are_counted() -> None:
+def test_what_a_rule_finds_for_which_nothing_is_planted_is_only_counted() -> None:
     empty = Message(role="assistant", content=" ")
     spoilt = replace(SOUND[0], played=replace(SOUND[0].played, messages=(*SOUND[0].messages, empty)))
     score = _score([spoilt, *SOUND[1:4]], "empty_reply")
-    assert (score.n_planted, score.n_found, score.n_false) == (0, 1, 1)
-    assert score.recall.value is score.recall.low is score.recall.high is None
-    assert (score.precision.value, score.alarms.value) == (0.0, 0.25)
+    assert (score.n_planted, score.n_found, score.n_false) == (0, 1, None)
+    assert score.recall == score.precision == score.alarms == (None, None, None)
 
 
 def test_without_a_finding_there_is_no_precision_and_without_controls_nothing_at_all() -> None:
@@ -97,7 +96,12 @@ def test_every_rule_finds_nearly_all_of_what_is_planted_for_it(rule: str) -> Non
     assert score.recall.value >= 0.9
 
 
-@pytest.mark.parametrize("rule", [rule.__name__ for rule in RULES])
+@pytest.mark.parametrize("rule", [rule.__name__ for rule in RULES if rule not in PLANTED])
+def test_a_rule_for_which_nothing_is_planted_finds_next_to_nothing(rule: str) -> None:
+    assert scores()[rule].n_found <= 3
+
+
+@pytest.mark.parametrize("rule", [rule.__name__ for rule in PLANTED])
 def test_no_rule_raises_a_false_alarm(rule: str) -> None:
     score = scores()[rule]
     assert score.n_false == 0

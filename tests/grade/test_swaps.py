@@ -9,7 +9,7 @@ from while_pipeline.grade.judge import Case, Choice, Preference, RulesJudge
 from while_pipeline.grade.probes import PROBED
 from while_pipeline.grade.swaps import Compared, order_labels, swap_judge, swapped
 from while_pipeline.grade.trust import judge_trust
-from while_pipeline.prove.intervals import wilson
+from while_pipeline.prove.intervals import score_interval, t_quantile, wilson
 
 
 @cache
@@ -105,4 +105,4 @@ def test_both_orders_of_a_pair_that_agree_count_as_one_label_for_the_interval() 
     ]
     row = judge_trust(order_labels(pairs), source="human")[0]
     assert (row.n, row.n_tasks, row.agreement) == (80, 40, 0.9)
-    assert (row.low, row.high) == pytest.approx(wilson(36, 40))
+    assert (row.low, row.high) == pytest.approx(score_interval(0.9, 39, t_quantile(39, 0.95)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from while_pipeline.grade.agreement import Confusion, agreement
 from while_pipeline.grade.trust import Gate, Source, TrustRow, TrustThresholds, judge_gate, judge_trust
-from while_pipeline.prove.intervals import wilson
+from while_pipeline.prove.intervals import score_interval, t_quantile, wilson
 
 SCHEMA = {
     "rollout_id": pl.String,
@@ -83,7 +83,7 @@ def test_45_of_50_is_told_how_many_labels_are_missing() -> None:
 
 
 def test_a_judge_at_the_threshold_is_told_that_labels_will_not_help() -> None:
-    assert "more labels will not lift" in whole(judge(50, 10)).reason
+    assert "no number of labels is enough" in whole(judge(50, 10)).reason
 
 
 def test_a_judge_that_always_says_clean_fails_on_kappa_though_it_agrees() -> None:
@@ -173,7 +173,18 @@ def test_halves_split_the_labels_by_task_whatever_the_order() -> None:
 def test_an_empty_half_is_not_trusted_and_nothing_breaks() -> None:
     one = labels((20, True, True), (20, False, False)).with_columns(task_id=pl.lit("one"))
     rows = judge_trust(one, source="seeded")
-    assert sorted((row.n, row.trusted) for row in rows) == [(0, False), (40, True), (40, True)]
+    assert sorted(row.n for row in rows) == [0, 40, 40]
+    assert not any(row.trusted for row in rows)
+
+
+def test_right_labels_of_a_few_tasks_make_no_trust_however_many_they_are() -> None:
+    of_three = labels((81, True, True), (81, False, False)).with_columns(
+        task_id=pl.Series([f"t{i % 3}" for i in range(162)])
+    )
+    row = whole(of_three)
+    assert (row.n, row.n_tasks, row.agreement, row.trusted) == (162, 3, 1.0, False)
+    assert (row.low, row.high) == pytest.approx(wilson(3, 3))
+    assert "labels of 13 more tasks" in row.reason
 
 
 def test_no_labels_at_all_are_three_untrusted_rows() -> None:
@@ -203,10 +214,11 @@ def test_labels_of_one_task_that_err_together_count_for_less() -> None:
     )
     assert (apart.n_tasks, together.n_tasks) == (60, 12)
     assert together.agreement == apart.agreement == 55 / 60
-    # Of 60 labels in blocks of five alike, as many as there are blocks are independent.
-    assert (together.low, together.high) == pytest.approx(wilson(11, 12))
+    # Of 60 labels in blocks of five alike, as many as there are blocks are independent, but for one.
+    expected = score_interval(55 / 60, 11, t_quantile(11, 0.95))
+    assert (together.low, together.high) == pytest.approx(expected)
     assert (apart.trusted, together.trusted) == (True, False)
-    assert "more labels at this agreement" in together.reason
+    assert "more tasks at this agreement" in together.reason
 
 
 def test_what_else_was_found_of_a_judge_counts_on_all_labels_and_not_on_the_halves() -> None:
@@ -269,7 +281,7 @@ def test_people_who_contradict_the_judge_close_the_gate() -> None:
     assert "12 more labels at this agreement would reach 0.80" in found.reason
 
 
-@pytest.mark.parametrize(("wrong", "is_open"), [(0, True), (2, True), (5, False)])
+@pytest.mark.parametrize(("wrong", "is_open"), [(0, True), (2, True), (5, True), (6, False)])
 def test_too_few_people_to_decide_close_the_gate_only_where_they_rule_agreement_out(
     wrong: int, is_open: bool
 ) -> None:

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.slow
 _, DAY, _ = DAYS
 CUTS = (train.Sft, train.Dpo, train.Grpo, train.RewardModel)
 TRUST = (grade.JudgeTrust, grade.JudgeProbes, grade.DefectRecall)
+FITTED = (train.Policies, train.PolicyHeads)
 
 
 class EasyJudge:
@@ -116,7 +117,7 @@ def test_a_reward_that_pays_for_length_closes_the_rl_cut(worked: Pipeline) -> No
 
 def test_a_candidate_taught_on_failures_is_not_promoted(worked: Pipeline) -> None:
     spoil_sft(worked)
-    ran = worked.run(DAY, train.Policies, prove.Trials, prove.Delta, prove.Looks, prove.Promotion)
+    ran = worked.run(DAY, *FITTED, prove.Trials, prove.Delta, prove.Looks, prove.Promotion)
     assert ran.errors == {}
     assert list(ran.red) == ["prove.delta nothing_got_worse"]
     assert "overall" in str(ran.red["prove.delta nothing_got_worse"]["worse"].value)
@@ -135,13 +136,13 @@ def test_publication_refuses_a_planted_sealed_task(worked: Pipeline) -> None:
         task_id=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(sealed["task_id"])).otherwise("task_id")
     )
     worked.warehouse.replace_slice(train.Sft, DAY, planted)
-    ran = worked.run(DAY, train.Publication, train.Policies)
+    ran = worked.run(DAY, train.Publication, *FITTED)
     assert list(ran.red) == ["train.publication cuts_may_be_published"]
     (refused,) = worked.warehouse.read(train.Publication, DAY).filter(~pl.col("passed")).to_dicts()
     assert (refused["cut"], refused["check"], refused["n_refused"]) == ("sft", "no_sealed_task", 1)
     assert sealed["task_id"] in refused["detail"]
     assert "train.policies" not in ran.stored
-    alone = worked.run(DAY, train.Policies)
+    alone = worked.run(DAY, *FITTED)
     assert "publication refused sft: no_sealed_task" in alone.errors["train_policies"]
 
 
@@ -161,8 +162,9 @@ def test_publication_refuses_a_sealed_prompt_copied_under_another_name(worked: P
 def spoil_sft(pipeline: Pipeline) -> None:
     """Fill the day's SFT cut with what failed, as a cut with its sign turned round would."""
     loaded = load_project(pipeline.root)
-    played = pipeline.warehouse.read(simulate.Rollouts, DAY)
-    candidates = candidates_from(played, pipeline.warehouse.read(grade.Grades, DAY))
+    candidates = candidates_from(
+        *pipeline.warehouse.read_day(DAY, simulate.Rollouts, grade.Grades, simulate.Scenarios)
+    )
     turned = [replace(one, passed=one.passed is False, reward=1.0) for one in candidates]
     sealed = sealed_prompts(pipeline.warehouse.read(prove.HeldOut, DAY))
     rows = Cutter(turned, loaded.tools, loaded.policy_document.text, sealed).sft().rows

@@ -15,7 +15,7 @@ from while_pipeline.tables.base import descriptions, table_name
 pytestmark = pytest.mark.slow
 
 FIRST, SECOND, THIRD = DAYS
-OUTSIDE = {dg.AssetKey("traffic"), dg.AssetKey("project")}
+OUTSIDE = {dg.AssetKey("traffic"), dg.AssetKey("project"), dg.AssetKey("by_hand")}
 
 
 @pytest.fixture(scope="module")

@@ -160,6 +160,25 @@ def test_a_table_never_written_reads_as_an_empty_typed_frame(warehouse: Warehous
         assert made.schema == polars_schema(Rollouts)
 
 
+def test_chosen_rows_of_a_day_come_in_the_order_they_were_written(warehouse: Warehouse) -> None:
+    made = rollouts(DAY, *"hgfedcba")
+    warehouse.replace_slices(DAY, {Rollouts: made})
+    warehouse.replace_slice(Rollouts, NEXT_DAY, rollouts(NEXT_DAY, "a", "z"))
+    found = warehouse.read_of(Rollouts, DAY, "rollout_id", ["a", "c", "g", "z"])
+    assert found.equals(made.filter(pl.col("rollout_id").is_in(["a", "c", "g"])))
+    assert ids(found) == ["g", "c", "a"]
+
+
+@pytest.mark.parametrize("chosen", [["z"], []])
+def test_a_choice_of_no_row_is_an_empty_typed_frame_written_or_not(
+    warehouse: Warehouse, chosen: list[str]
+) -> None:
+    for _ in range(2):
+        found = warehouse.read_of(Rollouts, DAY, "rollout_id", chosen)
+        assert (found.height, found.schema) == (0, polars_schema(Rollouts))
+        warehouse.replace_slice(Rollouts, DAY, rollouts(DAY, "a"))
+
+
 def test_comments_are_stored_on_the_table_and_each_column(warehouse: Warehouse) -> None:
     warehouse.replace_slice(Rollouts, DAY, rollouts())
     tables = warehouse.query("SELECT comment FROM duckdb_tables()")

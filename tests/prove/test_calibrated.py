@@ -24,7 +24,7 @@ from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.prove.delta import paired_delta
 from while_pipeline.prove.intervals import wilson
 from while_pipeline.prove.pass_at import pass_table
-from while_pipeline.prove.trials import trial_rows
+from while_pipeline.prove.trials import Arm, trial_rows
 from while_pipeline.records import Decision
 from while_pipeline.simulate.drive import play
 from while_pipeline.simulate.rollout import Rollout
@@ -81,7 +81,7 @@ def nights() -> tuple[pl.DataFrame, ...]:
         pl.DataFrame(
             trial_rows(
                 random.Random(night).sample(population, TASKS),
-                ARMS,
+                {name: Arm(weights.version, EmbeddedAgent(weights)) for name, weights in ARMS.items()},
                 TOOLS,
                 DOCUMENT,
                 RulesJudge(),

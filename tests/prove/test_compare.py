@@ -204,10 +204,10 @@ def test_a_category_named_like_the_whole_is_an_error(tmp_path: Path) -> None:
 def test_whole_re_runs_measure_the_noise(tmp_path: Path) -> None:
     before, after = arms({"x": [(2, 1)] * 20})
     assert compared(tmp_path, before, after).delta["verdict"][0] == Verdict.WORSE
-    runs = [written(tmp_path, f"run{n}.jsonl", rows({"x": [n] * 20})) for n in (1, 3)]
+    runs = [written(tmp_path, f"run{n}.jsonl", rows({"x": [2] * 16 + [n] * 4})) for n in (1, 3)]
     found = compared(tmp_path, before, after, reruns=runs)
-    # Means of .5, .25 and .75: a spread of .25 with 2 degrees of freedom.
-    assert found.delta["noise"][0] == pytest.approx(4.302653 * 0.25 * 2**0.5, abs=1e-5)
+    # Means of .5, .45 and .55: a spread of .05 with 2 degrees of freedom.
+    assert found.delta["noise"][0] == pytest.approx(4.302653 * 0.05 * 2**0.5, abs=1e-6)
     assert found.delta["verdict"].to_list() == [Verdict.INSIDE_NOISE] * 2
     assert "The noise is that between 3 whole runs of a.jsonl." in found.about.facts
 
@@ -218,7 +218,59 @@ def test_a_re_run_of_something_else_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         GradedFileError, match=r"other\.jsonl is no re-run of a\.jsonl: it has other tasks, 0 more and 1"
     ):
-        compared(tmp_path, before, after, reruns=[other])
+        compared(tmp_path, before, after, reruns=[other, other])
+    judged = written(tmp_path, "judged.jsonl", [{**row, "judge": "another"} for row in before])
+    with pytest.raises(GradedFileError, match=r"judged\.jsonl is no re-run of a\.jsonl: it has other judges"):
+        compared(tmp_path, before, after, reruns=[judged, judged])
+    same = written(tmp_path, "same.jsonl", before)
+    with pytest.raises(GradedFileError, match=r"same\.jsonl is no re-run of a\.jsonl: it is the same run"):
+        compared(tmp_path, before, after, reruns=[same, same])
+
+
+def test_one_re_run_is_too_few_and_three_are_said_to_be_few(tmp_path: Path) -> None:
+    before, after = arms({"x": GAIN})
+    runs = [written(tmp_path, f"run{n}.jsonl", rows({"x": [n] * 20})) for n in (0, 2, 3, 4)]
+    with pytest.raises(GradedFileError, match="Give --rerun twice or more"):
+        compared(tmp_path, before, after, reruns=runs[:1])
+    few = compared(tmp_path, before, after, reruns=runs[:3]).about.cautions
+    assert any("The noise rests on 4 runs" in caution for caution in few)
+    assert not any(
+        "rests on" in line for line in compared(tmp_path, before, after, reruns=runs).about.cautions
+    )
+
+
+def test_a_task_is_in_the_category_that_either_file_names(tmp_path: Path) -> None:
+    before, after = arms({"x": GAIN})
+    silent = [{key: value for key, value in row.items() if key != "category"} for row in after]
+    assert compared(tmp_path, before, silent).delta["scope"].to_list() == ["overall", "x"]
+
+
+def test_a_guard_that_neither_file_ever_broke_is_a_caution(tmp_path: Path) -> None:
+    before, after = ([{**row, "findings": ["leak"]} for row in side] for side in arms({"x": GAIN}))
+    cautions = compared(tmp_path, before, after, guards=["leek"]).about.cautions
+    assert any("leek is found in neither file" in caution and "leak" in caution for caution in cautions)
+    with pytest.raises(GradedFileError, match="a guard is named twice"):
+        compared(tmp_path, before, after, guards=["leak", "leak"])
+
+
+def test_what_a_file_says_by_halves_is_counted(tmp_path: Path) -> None:
+    before, after = arms({"x": GAIN})
+    half = [
+        {**row, "findings": [], "passed": None, "reward": 0.5} if row["task_id"] == "x-0" else row
+        for row in after
+    ]
+    silent = [{**row, "passed": None} if row["task_id"] == "x-1" else row for row in half]
+    found = compared(tmp_path, [{**row, "findings": []} for row in before], silent, guards=["leak"]).about
+    assert any("4 rewards of b.jsonl lie between 0 and 1" in caution for caution in found.cautions)
+    assert any(
+        "1 tasks, since no attempt in b.jsonl has a verdict (first: x-1)" in one for one in found.left_out
+    )
+    assert any("76 of 80 attempts of b.jsonl say nothing of findings" in one for one in found.left_out)
+
+
+def test_equal_numbers_in_two_files_are_not_taken_for_equal_luck(tmp_path: Path) -> None:
+    before, _ = arms({"x": MIXED})
+    assert compared(tmp_path, before, before).delta["noise"][0] > 0.05
 
 
 def test_files_of_the_same_name_are_told_apart(tmp_path: Path) -> None:

@@ -6,10 +6,12 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from benchmarks.calibration.batch import rule
 from tests.arms import GAIN, LOSS, MIXED, SAME, forget, from_differences, overall, scope, trials
 from while_pipeline.prove.delta import DELTA_SCHEMA, paired_delta
 from while_pipeline.prove.intervals import holm, percentile_bootstrap, pseudo_pair_interval, t_interval
-from while_pipeline.prove.power import tasks_needed
+from while_pipeline.prove.power import plan
+from while_pipeline.prove.variance import PairedComponents
 from while_pipeline.prove.verdict import Verdict, promotable
 
 EXAMPLE = [0.25, 0.5, 0, 0.25, -0.25, 0.5, 0.75, 0, 0.25, 0.25]
@@ -75,7 +77,7 @@ def test_six_tasks_that_all_jump_are_enough() -> None:
 def test_too_few_changed_tasks_name_the_number_of_tasks_needed() -> None:
     found = overall(paired_delta(trials({"refund": [(4, 0)] * 5 + [(2, 2)] * 15})))
     assert found["verdict"] == Verdict.TOO_FEW
-    assert "5 of 20 tasks changed, 6 must: about 24 tasks" in found["reason"]
+    assert "5 of 20 tasks changed, 6 must: about 31 tasks" in found["reason"]
 
 
 def test_a_stricter_level_or_more_looks_ask_for_more_changed_tasks() -> None:
@@ -112,7 +114,9 @@ def test_another_judge_or_customer_is_not_comparable(column: str) -> None:
     delta = paired_delta(data)
 
     assert delta["verdict"].to_list() == [Verdict.NOT_COMPARABLE, Verdict.BETTER, Verdict.NOT_COMPARABLE]
-    assert scope(delta, "refund")["reason"] == f"other {column}: 20 of 20 tasks have more than one {column}"
+    assert scope(delta, "refund")["reason"] == (
+        f"other {column}: 20 of 20 tasks have more than one {column} ({column[0]} and new)"
+    )
     assert (scope(delta, "refund")["before"], scope(delta, "refund")["after"]) == (0.25, 0.75)
     assert scope(delta, "refund")["difference"] is None
 
@@ -132,7 +136,7 @@ def test_other_tasks_are_not_comparable() -> None:
         (pl.col("arm") == "before", "missing rows: none after"),
         (
             ~pl.col("task_id").is_in([f"refund-{i}" for i in range(5)]) | (pl.col("sample") < 2),
-            "missing rows: 10 of 80 before have no verdict (tasks have 2 to 4 rows), 10% may",
+            "missing rows: 10 of 80 before are absent or lack a verdict (tasks have 2 to 4 rows), 10% may",
         ),
     ],
 )
@@ -149,7 +153,7 @@ def test_a_few_unknown_verdicts_are_left_out_and_counted() -> None:
     d = [2 / 3] + [0.5] * 18
     assert (found["n_unknown"], found["n_tasks"], found["k"]) == (10, 19, 3)
     assert found["difference"] == pytest.approx(np.mean(d))
-    assert (found["low"], found["high"]) == pytest.approx(pseudo_pair_interval(d, 3))
+    assert (found["low"], found["high"]) == pytest.approx(pseudo_pair_interval(d, 19 / (18 / 4 + 1 / 3)))
     assert found["p_sign_flip"] == pytest.approx(2 / 2**19)
     assert found["verdict"] == Verdict.BETTER
 
@@ -158,13 +162,13 @@ def test_many_unknown_verdicts_are_missing_rows() -> None:
     lost = (pl.col("arm") == "after") & (pl.col("sample") == 0)
     found = overall(paired_delta(forget(trials({"refund": GAIN}), lost)))
     assert found["verdict"] == Verdict.NOT_COMPARABLE
-    assert found["reason"] == "missing rows: 20 of 80 after have no verdict, 10% may"
+    assert found["reason"] == "missing rows: 20 of 80 after are absent or lack a verdict, 10% may"
 
 
 def test_an_arm_without_verdicts_is_missing_rows_however_small_it_is() -> None:
     data = trials({"refund": [(1, 8)] * 20}, k=1, k_after=16)
     found = overall(paired_delta(forget(data, pl.col("arm") == "before")))
-    assert found["reason"] == "missing rows: 20 of 20 before have no verdict, 10% may"
+    assert found["reason"] == "missing rows: 20 of 20 before are absent or lack a verdict, 10% may"
     assert (found["before"], found["after"], found["n_tasks"], found["n_unknown"]) == (None, 0.5, 0, 20)
 
 
@@ -235,12 +239,33 @@ def test_samples_measure_the_noise_and_one_sample_a_task_does_not() -> None:
 
 def test_the_tasks_needed_follow_from_the_observed_spread() -> None:
     found = overall(paired_delta(trials({"refund": MIXED})))
-    d = [0.25, -0.25] * 10
-    spread = float(np.var(d, ddof=1))
-    assert found["tasks_needed"] == tasks_needed(0.05, omega2=spread, sigma2_a=0, sigma2_b=0, k_a=1, k_b=1)
+    parts = PairedComponents(float(np.var([0.25, -0.25] * 10, ddof=1)), 0.0, 0.0)
+    assert found["tasks_needed"] == plan(20, k=4, components=parts).tasks_for_target
 
     coarser = overall(paired_delta(trials({"refund": MIXED}), min_effect=0.1))
-    assert coarser["tasks_needed"] == math.ceil(found["tasks_needed"] / 4)
+    assert coarser["tasks_needed"] == plan(20, k=4, components=parts, target=0.1).tasks_for_target
+
+
+@pytest.mark.parametrize("counts", [[(1, 3)] * 3 + [(2, 2)] * 9, [(2, 3)] * 6 + [(2, 2)] * 10 + [(3, 2)] * 2])
+def test_so_many_tasks_like_these_show_the_difference_four_times_in_five(
+    counts: list[tuple[int, int]],
+) -> None:
+    needed = overall(paired_delta(trials({"refund": counts})))["tasks_needed"]
+    d = np.array([after - before for before, after in counts])
+    drawn = np.random.default_rng(0).choice(d, size=(3_000, needed)).astype(float)
+    better, _ = rule(drawn, 4)
+    assert 0.72 <= better.mean() <= 0.93
+
+
+def test_a_task_in_two_categories_or_a_guard_named_twice_is_an_error() -> None:
+    data = trials({"refund": GAIN})
+    moved = data.with_columns(
+        category=pl.when(pl.col("sample") == 0).then(pl.lit("other")).otherwise("category")
+    )
+    with pytest.raises(ValueError, match="is in more than one category"):
+        paired_delta(moved)
+    with pytest.raises(ValueError, match="a guard is named twice"):
+        paired_delta(data, guards=["leak", "leak"])
     assert overall(paired_delta(trials({"refund": SAME})))["tasks_needed"] is None
 
 

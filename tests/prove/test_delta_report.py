@@ -94,7 +94,7 @@ def test_what_cannot_be_compared_says_why() -> None:
     other = trials({"refund": GAIN}).with_columns(judge=pl.col("arm"))
     assert said(other) == (
         "The new policy and the old policy cannot be compared: "
-        "other judge: 20 of 20 tasks have more than one judge."
+        "other judge: 20 of 20 tasks have more than one judge (after and before)."
     )
     assert said(trials({})) == "The new policy was not held against the old policy: no attempt has a verdict."
 
@@ -157,7 +157,7 @@ def test_what_was_left_out_and_what_makes_it_weaker_are_counted(harmed: pl.DataF
     assert "cut off in 0.0% of the rollouts before and 50.0% after" in cautions
     assert "Nobody named the judge." in cautions
     assert "95% of such comparisons" in text
-    assert "held-out tasks with 3 samples each" in text
+    assert "held-out tasks with 4 samples each" in text
 
 
 def test_every_verdict_has_its_words() -> None:

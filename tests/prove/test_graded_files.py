@@ -61,15 +61,43 @@ def test_a_value_that_is_no_reward_is_no_verdict_and_the_attempt_stays(
     bad = f'{{"task_id": "t", "sample": 1, "reward": {value}}}'
     file = read(tmp_path, GOOD, bad, bad.replace('"sample": 1', '"sample": 2'))
     assert file.attempts["passed"].to_list() == [True, None, None]
-    reason = f"{said}, expected a number in [0, 1]: kept as an attempt without a verdict"
+    expected = "" if value == "null" else ", expected a number in [0, 1]"
+    reason = f"{said}{expected}: kept as an attempt without a verdict"
     assert excluded(file) == [(reason, 2, "a.jsonl:2")]
 
 
-@pytest.mark.parametrize("value", [1, 0.5, "true", None, float("nan")])
+@pytest.mark.parametrize("value", [2, 0.5, "true", float("nan")])
 def test_passed_is_true_or_false_and_nothing_else(tmp_path: Path, value: Any) -> None:
     file = read(tmp_path, GOOD, {**GOOD, "sample": 1, "passed": value, "reward": 1})
     assert file.attempts["passed"].to_list() == [True, None]
     assert "expected true or false" in file.exclusions[0].reason
+
+
+def test_1_is_passed_and_a_reward_counts_where_passed_is_null(tmp_path: Path) -> None:
+    file = read(
+        tmp_path,
+        {**GOOD, "passed": 1},
+        {**GOOD, "sample": 1, "passed": 0},
+        {**GOOD, "sample": 2, "passed": None, "reward": 1},
+    )
+    assert file.attempts["passed"].to_list() == [True, False, True]
+    assert not file.exclusions
+
+
+def test_rewards_between_failure_and_a_pass_are_failures_and_counted(tmp_path: Path) -> None:
+    file = read(tmp_path, *({"task_id": "t", "sample": i, "reward": i / 4} for i in range(5)))
+    assert file.attempts["passed"].to_list() == [False] * 4 + [True]
+    assert file.n_partial == 3
+
+
+def test_a_whole_number_may_be_written_as_a_decimal(tmp_path: Path) -> None:
+    file = read(tmp_path, {**GOOD, "task_id": 9.0})
+    assert file.attempts["task_id"].to_list() == ["9"]
+
+
+def test_attempts_within_an_object_are_pointed_at(tmp_path: Path) -> None:
+    with pytest.raises(GradedFileError, match="if the attempts are in 'results', let the file be that list"):
+        read(tmp_path, {"model": "m", "results": [GOOD]})
 
 
 def test_an_attempt_that_says_nothing_of_its_result_has_no_verdict(tmp_path: Path) -> None:
@@ -84,7 +112,10 @@ def test_an_attempt_that_says_nothing_of_its_result_has_no_verdict(tmp_path: Pat
         ({"task_id": None, "passed": True}, "no task_id or task: left out"),
         ({"task_id": "", "passed": True}, "no task_id or task: left out"),
         ({"task_id": True, "passed": True}, "task_id is true, expected text or a whole number: left out"),
-        ({"task_id": 0.5, "passed": True}, "task_id is a number, expected text or a whole number: left out"),
+        (
+            {"task_id": 0.5, "passed": True},
+            "task_id is a number that is not whole, expected text or a whole number: left out",
+        ),
         (
             {"task_id": "t", "sample": [1]},
             "sample is a JSON array, expected text or a whole number: left out",

@@ -38,7 +38,7 @@ def test_a_guard_that_got_worse_stops_a_better_candidate() -> None:
 def test_a_guard_nobody_measured_stops_a_better_candidate() -> None:
     agreed, reason = promotable(paired_delta(trials({"refund": GAIN}), guards=["leak"]))
     assert not agreed
-    assert "leak is not_comparable (missing rows: 80 of 80 before have no value" in reason
+    assert "leak is not_comparable (missing rows: 80 of 80 before are absent or lack findings" in reason
 
 
 def test_another_judge_does_not_touch_what_the_conduct_rules_measured() -> None:

@@ -272,6 +272,11 @@ def test_one_task_or_tasks_that_all_agree_get_wilson_over_tasks(rate: float, n: 
     assert rate_interval([rate] * n) == pytest.approx(wilson(rate * n, n))
 
 
+def test_estimates_that_agree_but_for_rounding_agree() -> None:
+    rates = [*pass_at_k([6] * 10, [1] * 10, 4), *pass_at_k([10] * 10, [2] * 10, 4)]
+    assert rate_interval(rates) == pytest.approx(wilson(20 * 2 / 3, 20))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=20))
 def test_the_interval_holds_the_mean_and_stays_within_rates(values: list[float]) -> None:

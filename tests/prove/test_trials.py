@@ -1,16 +1,22 @@
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
+from tests.endpoint_server import Answer, EndpointServer
 from tests.example import BASE, DAY, DOCUMENT, GRID, SEED, TOOLS, WRITER
+from while_pipeline.agents.embedded import EmbeddedAgent
+from while_pipeline.agents.endpoint import EndpointPlayer, EndpointSettings
 from while_pipeline.agents.policy import BIAS, HEADS, Weights
 from while_pipeline.constants import MIN_CHANGED_TASKS
 from while_pipeline.grade.judge import RulesJudge
 from while_pipeline.prove.delta import paired_delta
 from while_pipeline.prove.held_out import draw_held_out
-from while_pipeline.prove.trials import CUSTOMER, about_trials, trial_rows
+from while_pipeline.prove.trials import CUSTOMER, Arm, about_trials, trial_rows
+from while_pipeline.simulate.drive import AgentDown
 from while_pipeline.simulate.user_world import WorldLost
 from while_pipeline.tables import prove
 from while_pipeline.tables.base import frame
@@ -30,9 +36,13 @@ PLAIN, BOILERPLATE = _always("style", "plain"), _always("style", "boilerplate")
 _POLICIES = {weights.version: weights for weights in (BASE, PLAIN, BOILERPLATE)}
 
 
+def embedded(weights: Weights) -> Arm:
+    return Arm(weights.version, EmbeddedAgent(weights))
+
+
 @cache
 def _played(before: str, after: str, seed: int) -> list[dict[str, Any]]:
-    arms = {"before": _POLICIES[before], "after": _POLICIES[after]}
+    arms = {"before": embedded(_POLICIES[before]), "after": embedded(_POLICIES[after])}
     return trial_rows(TASKS, arms, TOOLS, DOCUMENT, RulesJudge(), k=K, seed=seed)
 
 
@@ -105,10 +115,36 @@ def test_a_lost_attempt_is_unanswered_and_nothing_else_is_known_of_it() -> None:
         def __init__(self, world: object) -> None:
             raise WorldLost("no world today")
 
-    rows = trial_rows(TASKS[:2], {"before": BASE}, TOOLS, DOCUMENT, RulesJudge(), k=1, seed=1, worlds=Broken)
+    arms = {"before": embedded(BASE)}
+    rows = trial_rows(TASKS[:2], arms, TOOLS, DOCUMENT, RulesJudge(), k=1, seed=1, worlds=Broken)
     known = pl.DataFrame(rows).select("passed", "answered", "truncated", "findings")
     assert known.rows() == [(None, False, None, None)] * 2
     assert frame(prove.Trials, DAY, rows).height == 2
+
+
+def test_a_model_behind_an_endpoint_plays_an_arm_on_the_same_tasks_and_no_answer_is_asked_for_twice(
+    tmp_path: Path,
+) -> None:
+    with EndpointServer(lambda _: "I am sorry, I could not find that. Goodbye.") as server:
+        settings = EndpointSettings(base_url=server.base_url, model="tuned")
+        player = EndpointPlayer(settings, tmp_path / "responses.sqlite")
+        arms = {"before": embedded(BASE), "after": Arm(settings.version, player)}
+        twice = [trial_rows(TASKS[:3], arms, TOOLS, DOCUMENT, RulesJudge(), k=2, seed=1) for _ in range(2)]
+        asked = [asked.body["seed"] for asked in server.asked]
+    assert twice[0] == twice[1]
+    assert len(asked) == len(set(asked)), "every turn draws its own luck, and none was asked for again"
+    before, after = _by_attempt(twice[0], "before"), _by_attempt(twice[0], "after")
+    assert before.keys() == after.keys()
+    assert {row["policy_version"] for row in after.values()} == {settings.version}
+    assert frame(prove.Trials, DAY, twice[0]).height == 12
+
+
+def test_an_endpoint_that_never_answers_is_no_result(tmp_path: Path) -> None:
+    with EndpointServer(lambda _: Answer(status=500)) as server:
+        settings = EndpointSettings(base_url=server.base_url, model="tuned", max_retries=0)
+        arms = {"after": Arm(settings.version, EndpointPlayer(settings, tmp_path / "responses.sqlite"))}
+        with pytest.raises(AgentDown, match="tuned at"):
+            trial_rows(TASKS[:8], arms, TOOLS, DOCUMENT, RulesJudge(), k=2, seed=1)
 
 
 def test_the_report_names_both_policies_and_warns_of_tasks_seen_before() -> None:

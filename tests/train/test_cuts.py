@@ -12,10 +12,18 @@ from while_pipeline.tables.base import frame
 from while_pipeline.tools import parse_tools
 from while_pipeline.train.cuts import KEPT, Candidate, Cut, Cutter, advantages, training_message, why_dropped
 from while_pipeline.train.decontaminate import SealedPrompts
+from while_pipeline.train.privileged import Hidden
 
 TOOLS = parse_tools([{"name": "get_bill", "parameters": {"type": "object", "properties": {}}}], "test")
 DAY = "2026-03-02"
-CUTS = {"sft": train.Sft, "dpo": train.Dpo, "grpo": train.Grpo, "reward_model": train.RewardModel}
+NOTHING_HIDDEN = Hidden()
+CUTS = {
+    "sft": train.Sft,
+    "sft_random": train.SftRandom,
+    "dpo": train.Dpo,
+    "grpo": train.Grpo,
+    "reward_model": train.RewardModel,
+}
 
 
 def user(text: str) -> Message:
@@ -41,23 +49,26 @@ def candidate(
     *said: Message,
     opening: str = "Hi",
     signature: str = "x",
-    words: int = 10,
+    task: str | None = None,
+    tool_condition: str = "success",
+    hidden: Hidden = NOTHING_HIDDEN,
 ) -> Candidate:
     return Candidate(
         rollout_id=f"{scenario}-{sample}",
         scenario_id=scenario,
-        task_id=f"task of {scenario}",
+        task_id=task or f"task of {scenario}",
         sample=sample,
         messages=(user(opening), *(said or (agent(f"answer {sample}"),))),
         reward=reward,
         passed=None if reward is None else reward == 1.0,
         signature=signature,
-        words=words,
+        tool_condition=tool_condition,
+        hidden=hidden,
     )
 
 
-def group(passes: int, of: int, scenario: str = "s") -> list[Candidate]:
-    return [candidate(scenario, i, 1.0 if i < passes else 0.0) for i in range(of)]
+def group(passes: int, of: int, scenario: str = "s", **fields: Any) -> list[Candidate]:
+    return [candidate(scenario, i, 1.0 if i < passes else 0.0, **fields) for i in range(of)]
 
 
 def cutter(*candidates: Candidate, sealed: dict[str, str] | None = None) -> Cutter:
@@ -145,13 +156,22 @@ def test_a_pair_without_a_differing_answer_is_no_pair(rejected: tuple[Message, .
     assert set(gates(cut).values()) == {"the pair differs in no assistant turn"}
 
 
-def test_dpo_pairs_the_nearest_lengths_and_drops_the_rest_of_the_group() -> None:
-    words = {0: (1.0, 10), 1: (1.0, 50), 2: (0.0, 48), 3: (0.5, 90)}
-    made = [candidate("s", i, reward, words=n) for i, (reward, n) in words.items()]
+def test_dpo_pairs_the_answers_of_nearest_length_and_drops_the_rest_of_the_group() -> None:
+    letters = {0: (1.0, 10), 1: (1.0, 50), 2: (0.0, 48), 3: (0.5, 90)}
+    made = [
+        candidate("s", i, reward, agent("x" * n), user("Go on."), agent("y" * 40 * i))
+        for i, (reward, n) in letters.items()
+    ]
     cut = cutter(*made).dpo()
     (row,) = cut.rows
     assert (row["chosen_rollout_id"], row["rejected_rollout_id"]) == ("s-1", "s-2")
     assert gates(cut)["s-0"] == gates(cut)["s-3"] == "not in the pair of nearest length"
+
+
+def test_a_call_is_as_long_as_its_arguments() -> None:
+    calls = {0: (1.0, "B-1"), 1: (0.0, "B-1" * 20), 2: (0.0, "B-2")}
+    made = [candidate("s", i, reward, agent(None, call(bill))) for i, (reward, bill) in calls.items()]
+    assert cutter(*made).dpo().rows[0]["rejected_rollout_id"] == "s-2"
 
 
 def test_an_answer_spoilt_only_in_style_can_be_rejected_never_chosen() -> None:
@@ -195,14 +215,110 @@ def test_a_group_with_an_unknown_sample_is_not_whole() -> None:
     assert Counter(gates(cut).values()) == {"its group lost a sample": 7, "no verdict": 1}
 
 
+def test_an_adaptive_night_gives_groups_of_two_and_of_k() -> None:
+    cut = cutter(*group(1, 2, "a"), *group(2, 2, "b"), *group(0, 2, "c"), *group(3, 8, "d")).grpo()
+    assert Counter(row["scenario_id"] for row in cut.rows) == {"a": 2, "d": 8}
+    assert sorted(row["advantage"] for row in cut.rows if row["scenario_id"] == "a") == [-1.0, 1.0]
+    assert gates(cut)["b-0"] == gates(cut)["c-1"] == "its group is outside the band"
+
+
+def test_a_group_of_which_one_sample_may_not_be_told_is_dropped_whole() -> None:
+    told = candidate("s", 0, 1.0, agent("It is REF-48213-XYZ."), hidden=Hidden(key=("REF-48213-XYZ",)))
+    cut = cutter(told, *group(1, 4)[1:]).grpo()
+    assert cut.rows == []
+    assert Counter(gates(cut).values()) == {
+        "tells what only the simulator knows": 1,
+        "its group lost a sample": 3,
+    }
+
+
+def test_kinds_of_fault_take_turns_each_easy_to_hard() -> None:
+    kinds = {
+        "a": ("timeout", 2),
+        "b": ("timeout", 6),
+        "c": ("timeout", 4),
+        "d": ("stale", 3),
+        "e": ("stale", 5),
+    }
+    made = [c for name, (kind, n) in kinds.items() for c in group(n, 8, name, tool_condition=kind)]
+    rows = cutter(*made).grpo().rows
+    assert [row["scenario_id"] for row in rows[::8]] == ["e", "b", "d", "c", "a"]
+    assert [row["tool_condition"] for row in rows[::8]] == ["stale", "timeout", "stale", "timeout", "timeout"]
+
+
 def test_a_grpo_prompt_ends_with_the_customers_opening() -> None:
     prompt = json.loads(cutter(*group(1, 2)).grpo().rows[0]["prompt"])
     assert [m["role"] for m in prompt] == ["system", "user"]
 
 
+# -- the random twin of SFT -------------------------------------------------------------------------------
+
+
+def test_the_random_twin_has_a_row_for_each_row_of_the_sft_cut_whatever_its_reward() -> None:
+    made = [c for n in range(60) for c in group(n % 3, 4, f"s{n:02}")]
+    cuts = cutter(*made)
+    chosen, drawn = cuts.sft().rows, cuts.sft_random().rows
+    assert [row["scenario_id"] for row in drawn] == [row["scenario_id"] for row in chosen]
+    rate = sum(row["reward"] for row in drawn) / len(drawn)
+    measured = sum(row["pass_rate"] for row in drawn) / len(drawn)
+    assert {row["reward"] for row in drawn} == {0.0, 1.0}
+    assert abs(rate - measured) < 0.25, "as good as the policy is, not as good as the selection"
+    assert gates(cuts.sft_random())["s00-0"] == "its scenario is not in the sft cut"
+
+
+def test_the_draw_does_not_change_with_what_else_is_there() -> None:
+    alone = cutter(*group(2, 8, "a")).sft_random().rows
+    assert [
+        row
+        for row in cutter(*group(2, 8, "a"), *group(5, 8, "b")).sft_random().rows
+        if "a-" in row["rollout_id"]
+    ] == alone
+
+
+# -- where a row stands -----------------------------------------------------------------------------------
+
+
+def test_two_wordings_of_a_task_are_never_on_both_sides_of_the_split_in_any_cut() -> None:
+    made = [
+        c
+        for n in range(300)
+        for c in group(2, 4, f"s{n:03}", task=f"task {n // 3}", opening=f"Wording {n}", signature=str(n % 5))
+    ]
+    sides: dict[str, set[str]] = {}
+    for name in CUTS:
+        for row in getattr(cutter(*made), name)().rows:
+            sides.setdefault(row["task_id"], set()).add(row["split"])
+    assert all(len(found) == 1 for found in sides.values())
+    assert len(sides) == 100
+    valid = sum(found == {"valid"} for found in sides.values())
+    assert 2 <= valid <= 20, "a tenth of the tasks, within what 100 of them may show"
+
+
+def test_rows_come_easy_to_hard_with_the_measured_pass_rate_and_its_stage() -> None:
+    passes = {"a": 1, "b": 10, "c": 5, "d": 2, "e": 8, "f": 9}
+    made = [c for name, n in passes.items() for c in group(n, 10, name)]
+    rows = cutter(*made).sft().rows
+    assert [(row["scenario_id"], row["pass_rate"], row["stage"]) for row in rows] == [
+        ("b", 1.0, "retire"),
+        ("f", 0.9, "retire"),
+        ("e", 0.8, "train"),
+        ("c", 0.5, "train"),
+        ("d", 0.2, "train"),
+        ("a", 0.1, "hold"),
+    ]
+
+
+def test_the_pass_rate_counts_every_graded_rollout_even_one_that_a_gate_drops() -> None:
+    copied = candidate("s", 3, 1.0, agent(None, BROKEN))
+    rows = cutter(*group(1, 3), copied, candidate("s", 4, None)).reward_model().rows
+    assert [row["pass_rate"] for row in rows] == [0.5] * 3
+
+
 # -- gates every cut shares -------------------------------------------------------------------------------
 
 COPIED = "please look at my bill from march and pay it today if you can"
+SECRET = "REF-48213-XYZ"
+KEY, WHY = Hidden(key=(SECRET,)), Hidden(grading=("as the key asks",))
 BROKEN = ToolCall(id="1", name="get_bill", arguments=None, raw="{oops")
 
 
@@ -213,6 +329,19 @@ BROKEN = ToolCall(id="1", name="get_bill", arguments=None, raw="{oops")
         (candidate("s", 0, None), "no verdict"),
         (candidate("s", 0, 1.0, agent(None, BROKEN)), "arguments are not a JSON object"),
         (candidate("s", 0, 1.0, opening=COPIED.upper() + "!"), "near copy of a sealed prompt"),
+        (
+            candidate("s", 0, 1.0, agent(f"It is {SECRET}."), hidden=KEY),
+            "tells what only the simulator knows",
+        ),
+        (
+            candidate("s", 0, 1.0, tool("Judged: as the key asks"), agent("Done."), hidden=WHY),
+            "tells what only the simulator knows",
+        ),
+        (candidate("s", 0, 1.0, agent("Write to jo@acme.io.")), "personal data or a secret"),
+        (
+            candidate("s", 0, 1.0, agent(f"{SECRET}, jo@acme.io"), hidden=KEY),
+            "tells what only the simulator knows",
+        ),
         (candidate("s", 0, None, agent(None, BROKEN), opening=COPIED), "no verdict"),
         (candidate("s", 0, 0.0, agent(None, BROKEN), opening=COPIED), "arguments are not a JSON object"),
     ],
@@ -221,6 +350,19 @@ def test_the_first_gate_that_drops_a_rollout_is_named(name: str, dropped: Candid
     cut: Cut = getattr(cutter(dropped, sealed={"sealed task": COPIED}), name)()
     assert cut.rows == []
     assert gates(cut) == {"s-0": gate}
+
+
+def test_what_customer_or_tool_said_before_is_no_secret_and_an_own_address_no_personal_data() -> None:
+    heard = candidate("s", 0, 1.0, tool(SECRET), agent(f"It is {SECRET}."), hidden=KEY)
+    assert len(cutter(heard).sft().rows) == 1
+    asked = candidate("s", 0, 1.0, agent("Write to care@acme.io."))
+    made = Cutter([asked], TOOLS, "Complaints go to care@acme.io.", SealedPrompts({}))
+    assert len(made.sft().rows) == 1
+
+
+def test_why_dropped_does_not_repeat_personal_data() -> None:
+    cut = cutter(candidate("s", 0, 1.0, agent("Write to jo@acme.io."))).sft()
+    assert cut.fate["s-0"] == ("personal data or a secret", "email jo…")
 
 
 def test_the_reward_model_learns_from_every_graded_rollout() -> None:
@@ -239,7 +381,10 @@ ANSWERS = st.sampled_from(
     [(agent("a"),), (agent("b"),), (*LOOK, agent("a")), (*LOOK, agent("c")), (agent(None, BROKEN),)]
 )
 SAMPLES = st.tuples(
-    st.sampled_from([None, 0.0, 0.5, 1.0, 1.0]), ANSWERS, st.sampled_from("xyz"), st.integers(0, 99)
+    st.sampled_from([None, 0.0, 0.5, 1.0, 1.0]),
+    ANSWERS,
+    st.sampled_from("xyz"),
+    st.sampled_from(("stale", "timeout")),
 )
 DAYS = st.lists(st.lists(SAMPLES, min_size=1, max_size=6), max_size=5)
 OPENINGS = ("Hi", COPIED, "Hello there")
@@ -247,9 +392,11 @@ OPENINGS = ("Hi", COPIED, "Hello there")
 
 def _candidates(day: list[list[tuple[Any, ...]]]) -> list[Candidate]:
     return [
-        candidate(f"s{s}", i, reward, *said, opening=OPENINGS[s % 3], signature=signature, words=words)
+        candidate(
+            f"s{s}", i, reward, *said, opening=OPENINGS[s % 3], signature=signature, tool_condition=kind
+        )
         for s, samples in enumerate(day)
-        for i, (reward, said, signature, words) in enumerate(samples)
+        for i, (reward, said, signature, kind) in enumerate(samples)
     ]
 
 
@@ -305,4 +452,4 @@ def test_every_cut_is_a_frame_its_table_accepts() -> None:
     cuts = _all(made)
     for name, cut in cuts.items():
         assert frame(CUTS[name], DAY, cut.rows).height == len(cut.rows) > 0
-    assert frame(train.WhyDropped, DAY, why_dropped(cuts.values())).height == 17 * 4
+    assert frame(train.WhyDropped, DAY, why_dropped(cuts.values())).height == 17 * 5

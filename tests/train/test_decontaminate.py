@@ -47,11 +47,32 @@ def test_a_prompt_made_of_two_sealed_ones_copies_neither() -> None:
     assert INDEX.copied(halves) is None
 
 
-def test_the_closest_task_is_named_and_ties_go_to_the_first_id() -> None:
+def test_of_several_tasks_that_are_copied_the_first_by_id_is_named() -> None:
     shared = " ".join(f"w{i}" for i in range(30))
     index = SealedPrompts({"b": f"{shared} x1 x2 x3", "a": f"{shared} y1 y2 y3", "c": shared})
     assert index.copied(f"{shared} z1") == "a"
-    assert index.copied(f"{shared} x1") == "b"
+    assert index.copied(f"{shared} x1") == "a"
+    assert index.copied(shared) == "c", "an exact copy is named before any near one"
+
+
+@given(st.lists(st.lists(st.sampled_from("abc"), max_size=24), max_size=6), st.data())
+def test_looking_up_the_rarest_8_grams_finds_what_comparing_with_every_prompt_finds(
+    sealed: list[list[str]], data: st.DataObject
+) -> None:
+    parts = st.sampled_from(sealed) if sealed else st.just([])
+    words = [*data.draw(parts), *data.draw(st.lists(st.sampled_from("abcx"), max_size=3)), *data.draw(parts)]
+
+    def grams(of: list[str]) -> set[tuple[str, ...]]:
+        return {tuple(of[i : i + GRAM]) for i in range(len(of) - GRAM + 1)}
+
+    own = grams(words)
+    exact = [n for n, other in enumerate(sealed) if other == words]
+    near = [n for n, other in enumerate(sealed) if own and 5 * len(own & grams(other)) >= 4 * len(own)]
+    expected = next((str(n) for n in (*exact, *near)), None)
+    assert (
+        SealedPrompts({str(n): " ".join(of) for n, of in enumerate(sealed)}).copied(" ".join(words))
+        == expected
+    )
 
 
 @pytest.mark.parametrize("other", ["Где мой счёт за март", "请问我的账单在哪里", "أين فاتورتي"])

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,20 +9,29 @@ from while_pipeline.constants import ANSWER_KEY_QUOTE
 from while_pipeline.simulate.axes import is_held_out
 from while_pipeline.tables import train
 from while_pipeline.tables.base import frame
+from while_pipeline.train.curriculum import split_of
 from while_pipeline.train.decontaminate import SealedPrompts
-from while_pipeline.train.publication import Check, Gate, check_cut
+from while_pipeline.train.privileged import Hidden
+from while_pipeline.train.publication import Check, Gate, Graded, refusal
+from while_pipeline.train.set_checks import check_cut
 
-SEED = 7
-OPEN_TASK = next(t for t in map(str, range(100)) if not is_held_out(t, SEED))
+SEED, DAY = 7, "2026-03-02"
+OPEN_TASKS = [task for task in map(str, range(100)) if not is_held_out(task, SEED)]
+OPEN_TASK = OPEN_TASKS[0]
 SEALED_TASK = next(t for t in map(str, range(100)) if is_held_out(t, SEED))
 SEALED_PROMPT = "please look at my bill from march and pay it today if you can"
-SECRET = "REF-48213-XYZ"
+SECRET, LINE, REASON = "REF-48213-XYZ", "I'd rather not say why.", "not told: the due date"
+EMAIL = "jo.doe@acme.io"
 assert len(SECRET) >= ANSWER_KEY_QUOTE
 
+HIDDEN = Hidden(key=(SECRET, "open"), script=(LINE,), grading=(REASON,))
 GATE = Gate(
     split_seed=SEED,
-    sealed=SealedPrompts({"sealed": SEALED_PROMPT}),
-    facts={"r1": (SECRET, "open")},
+    sealed=SealedPrompts({"sealed": SEALED_PROMPT, OPEN_TASKS[9]: "Hello there"}),
+    hidden={"r1": HIDDEN, "r2": HIDDEN},
+    graded={"r1": Graded("s", 1.0, True), "r2": Graded("s", 0.0, False)},
+    own="Complaints go to care@acme.io.",
+    dropped={"sft": "334 did not pass, 60 another row of its scenario"},
     trusted=True,
     trust_reason="every threshold is met",
     hacked=False,
@@ -29,6 +39,8 @@ GATE = Gate(
 )
 
 SYSTEM = {"role": "system", "content": "The rules."}
+TOOLS = json.dumps([{"type": "function", "function": {"name": "get_bill", "parameters": {"type": "object"}}}])
+OTHER_TOOLS = json.dumps([{"type": "function", "function": {"name": "pay_bill", "parameters": {}}}])
 
 
 def user(text: str = "Hello") -> dict[str, Any]:
@@ -47,119 +59,314 @@ def tool(text: str) -> dict[str, Any]:
     return {"role": "tool", "content": text, "tool_call_id": "1"}
 
 
-def conversation(*messages: dict[str, Any], task: str = OPEN_TASK) -> dict[str, Any]:
-    return {"rollout_id": "r1", "task_id": task, "messages": json.dumps([SYSTEM, *messages])}
-
-
-def pair(prompt: list[dict[str, Any]], chosen: dict[str, Any], rejected: dict[str, Any]) -> dict[str, Any]:
+def place(task: str = OPEN_TASK, scenario: str = "s", rate: float = 0.5) -> dict[str, Any]:
     return {
+        "scenario_id": scenario,
+        "task_id": task,
+        "split": split_of(task),
+        "pass_rate": rate,
+        "tools": TOOLS,
+    }
+
+
+def conversation(*messages: dict[str, Any], rollout: str = "r1", **fields: Any) -> dict[str, Any]:
+    graded = GATE.graded[rollout]
+    row = {"rollout_id": rollout, "messages": json.dumps([SYSTEM, *messages]), "reward": graded.reward}
+    return {**place(), **row, "passed": graded.passed, **fields}
+
+
+def pair(
+    prompt: list[dict[str, Any]], chosen: dict[str, Any], rejected: dict[str, Any], **fields: Any
+) -> dict[str, Any]:
+    return {
+        **place(),
         "row_id": "p1",
-        "task_id": OPEN_TASK,
         "chosen_rollout_id": "r1",
         "rejected_rollout_id": "r2",
         "prompt": json.dumps([SYSTEM, *prompt]),
         "chosen": json.dumps([chosen]),
         "rejected": json.dumps([rejected]),
+        **fields,
     }
 
 
-def sample(passed: bool, scenario: str = "s", prompt: str = "Hello") -> dict[str, Any]:
-    return {
-        "rollout_id": "r1",
-        "scenario_id": scenario,
-        "task_id": OPEN_TASK,
+def sample(rollout: str, prompt: str = "Hello", **fields: Any) -> dict[str, Any]:
+    graded = GATE.graded[rollout]
+    row = {
+        "rollout_id": rollout,
         "prompt": json.dumps([SYSTEM, user(prompt)]),
-        "passed": passed,
-        "advantage": 0.0,
+        "reward": graded.reward,
+        "passed": graded.passed,
+        "advantage": 1.0 if graded.passed else -1.0,
     }
+    return {**place(), **row, **fields}
 
 
 GOOD = conversation(user(), agent(None, {"bill_id": "B-1"}), tool(f"open, {SECRET}"), agent(SECRET))
+BAD = conversation(user(), agent("It is paid."), rollout="r2")
+CUTS: dict[str, list[dict[str, Any]]] = {
+    "sft": [GOOD],
+    "sft_random": [BAD],
+    "reward_model": [GOOD, BAD],
+    "dpo": [pair([user()], agent("Yes."), agent("No."))],
+    "grpo": [sample("r1"), sample("r2")],
+}
 
 
-def failing(cut: str, *rows: dict[str, Any], gate: Gate = GATE) -> dict[str, Check]:
+def failing(cut: str, rows: Sequence[dict[str, Any]], gate: Gate = GATE) -> dict[str, Check]:
     return {check.check: check for check in check_cut(cut, rows, gate) if not check.passed}
 
 
-@pytest.mark.parametrize(
-    ("cut", "rows"),
-    [
-        ("sft", [GOOD]),
-        ("reward_model", [GOOD, GOOD]),
-        ("dpo", [pair([user()], agent("Yes."), agent("No."))]),
-        ("grpo", [sample(True), sample(False)]),
-        ("sft", []),
-    ],
-)
-def test_a_good_cut_passes_every_check(cut: str, rows: list[dict[str, Any]]) -> None:
-    checks = check_cut(cut, rows, GATE)
-    assert all(check.passed and check.n_refused == 0 for check in checks)
-    assert {check.n_rows for check in checks} == {len(rows)}
-    assert frame(train.Publication, "2026-03-02", [vars(check) for check in checks]).height == len(checks)
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_good_cut_passes_every_check(cut: str) -> None:
+    checks = check_cut(cut, CUTS[cut], GATE)
+    assert [check for check in checks if not check.passed or check.n_refused] == []
+    assert {check.n_rows for check in checks} == {len(CUTS[cut])}
+    stored = frame(train.Publication, DAY, [vars(check) for check in checks])
+    assert stored.height == len(checks)
+    assert refusal(stored, cut) is None
 
 
-@pytest.mark.parametrize(
-    ("cut", "bad", "check", "detail"),
-    [
-        ("sft", conversation(user(), agent(), task=SEALED_TASK), "no_sealed_task", SEALED_TASK),
-        ("sft", conversation(user(SEALED_PROMPT.upper()), agent()), "no_sealed_prompt", "sealed"),
-        ("dpo", pair([user(SEALED_PROMPT)], agent("a"), agent("b")), "no_sealed_prompt", "sealed"),
-        ("sft", conversation(user(), agent(f"It is {SECRET}."), tool(SECRET)), "no_answer_key", SECRET),
-        ("dpo", pair([user()], agent(f"It is {SECRET}."), agent("b")), "no_answer_key", SECRET),
-        ("sft", conversation(user(), agent(None, '{"bill_id": "B-1"}')), "arguments_decode", "bill_id"),
-        ("dpo", pair([user()], agent("a"), agent(None, "{oops")), "arguments_decode", "{oops"),
-        ("sft", conversation(user(), tool("open")), "something_to_learn", "r1"),
-    ],
-)
-def test_a_bad_row_is_refused_by_its_own_check_with_an_example(
-    cut: str, bad: dict[str, Any], check: str, detail: str
-) -> None:
-    good = pair([user()], agent("a"), agent("b")) if cut == "dpo" else GOOD
-    found = failing(cut, good, bad)
+# -- single rows ------------------------------------------------------------------------------------------
+
+
+def refused(cut: str, bad: dict[str, Any], check: str, why: str) -> None:
+    """`bad` is refused by `check` alone, in its own words, beside rows that pass."""
+    good = [
+        row for row in CUTS[cut] if row.get("rollout_id") != bad.get("rollout_id") and "row_id" not in row
+    ]
+    found = failing(cut, [*good, bad])
     assert list(found) == [check]
-    assert (found[check].n_rows, found[check].n_refused) == (2, 1)
-    assert detail in found[check].detail
+    assert (found[check].n_rows, found[check].n_refused) == (len(good) + 1, 1)
+    assert why in found[check].detail
+    (example,) = json.loads(found[check].examples)
+    assert example["row"] == (bad.get("row_id") or bad["rollout_id"])
+    assert why in example["why"]
 
 
-def test_an_answer_key_text_heard_from_customer_or_tool_may_be_said() -> None:
-    assert failing("sft", conversation(user(SECRET), agent(SECRET))) == {}
-    assert failing("dpo", pair([user(), tool(SECRET)], agent(SECRET), agent("b"))) == {}
+@pytest.mark.parametrize("cut", ["sft", "sft_random", "reward_model"])
+@pytest.mark.parametrize(
+    ("messages", "check", "why"),
+    [
+        ((user(SEALED_PROMPT.upper()), agent()), "no_sealed_prompt", "sealed"),
+        ((user(), agent(f"It is {SECRET}."), tool(SECRET)), "no_answer_key", SECRET),
+        ((user(), agent(None, {"reference": SECRET})), "no_answer_key", SECRET),
+        ((user(), agent(LINE)), "nothing_privileged", LINE),
+        ((user(f"Hi. {REASON}"), agent()), "nothing_privileged", REASON),
+        ((user(), tool(f'{{"by": "{EMAIL}"}}'), agent()), "no_personal_data", "email jo…"),
+        ((user(), agent(None, {"key": "sk-abcdefghijklmnopqrstuvwx"})), "no_personal_data", "secret sk…"),
+        ((user(), agent(None, '{"bill_id": "B-1"}')), "arguments_decode", "bill_id"),
+        ((user(), agent(None, ["B-1"])), "arguments_decode", "B-1"),
+        ((user(), tool("open")), "something_to_learn", "no turn"),
+        ((user(), agent(""), agent(None), agent(" \n")), "something_to_learn", "no turn"),
+    ],
+)
+def test_a_bad_conversation_is_refused_by_its_own_check_with_an_example(
+    cut: str, messages: tuple[dict[str, Any], ...], check: str, why: str
+) -> None:
+    refused(cut, conversation(*messages), check, why)
+
+
+@pytest.mark.parametrize(
+    ("bad", "check", "why"),
+    [
+        (pair([user(SEALED_PROMPT)], agent("a"), agent("b")), "no_sealed_prompt", "sealed"),
+        (pair([user()], agent(SECRET), agent("b")), "no_answer_key", SECRET),
+        (pair([user()], agent("a"), agent(SECRET)), "no_answer_key", SECRET),
+        (pair([user()], agent("a"), agent(LINE)), "nothing_privileged", LINE),
+        (pair([user()], agent(f"To {EMAIL}."), agent("b")), "no_personal_data", "email jo…"),
+        (pair([user()], agent("a"), agent(None, "{oops")), "arguments_decode", "{oops"),
+        (pair([user(), agent("before")], agent(""), agent("b")), "something_to_learn", "empty"),
+        (pair([user()], agent("a"), user("b")), "something_to_learn", "empty"),
+    ],
+)
+def test_a_bad_pair_is_refused_by_its_own_check(bad: dict[str, Any], check: str, why: str) -> None:
+    refused("dpo", bad, check, why)
+
+
+def test_a_text_heard_from_customer_or_tool_may_be_said_and_an_own_address_told() -> None:
+    assert failing("sft", [conversation(user(SECRET), agent(SECRET))]) == {}
+    assert failing("sft", [conversation(user(LINE), agent(f"You said: {LINE}"))]) == {}
+    assert failing("dpo", [pair([user(), tool(SECRET)], agent(SECRET), agent("b"))]) == {}
+    assert failing("sft", [conversation(user(), agent("Write to care@acme.io."))]) == {}
 
 
 def test_a_short_answer_key_text_is_no_secret_at_eleven_characters_and_is_one_at_twelve() -> None:
     for length in (ANSWER_KEY_QUOTE - 1, ANSWER_KEY_QUOTE):
-        quoted = "Q" * length
-        gate = replace(GATE, facts={"r1": (quoted,)})
-        refused = failing("sft", conversation(user(), agent(quoted)), gate=gate)
-        assert bool(refused) is (length >= ANSWER_KEY_QUOTE)
+        gate = replace(GATE, hidden={"r1": Hidden(key=("Q" * length,))})
+        found = failing("sft", [conversation(user(), agent("Q" * length))], gate)
+        assert bool(found) is (length >= ANSWER_KEY_QUOTE)
+
+
+@pytest.mark.parametrize("task", [SEALED_TASK, OPEN_TASKS[9]])
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_held_out_task_is_refused_by_hash_or_because_it_is_sealed_today(cut: str, task: str) -> None:
+    rows = [row | {"task_id": task, "split": split_of(task)} for row in CUTS[cut]]
+    found = failing(cut, rows)
+    assert list(found) == ["no_sealed_task"]
+    assert task in found["no_sealed_task"].detail
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_row_on_the_wrong_side_of_the_split_is_refused(cut: str) -> None:
+    wrong = "train" if split_of(OPEN_TASK) == "valid" else "valid"
+    assert list(failing(cut, [row | {"split": wrong} for row in CUTS[cut]])) == ["split_by_task"]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_pass_rate_that_was_not_measured_is_refused(cut: str) -> None:
+    found = failing(cut, [row | {"pass_rate": 0.75} for row in CUTS[cut]])
+    assert list(found) == ["pass_rate_as_measured"]
+    assert "0.750, 1 of 2 passed" in found["pass_rate_as_measured"].detail
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_row_of_a_rollout_nobody_graded_is_refused(cut: str) -> None:
+    names = {"rollout_id": "r9", "chosen_rollout_id": "r9"}
+    first, *rest = CUTS[cut]
+    planted = first | {name: value for name, value in names.items() if name in first}
+    assert "labels_as_graded" in failing(cut, [planted, *rest])
+
+
+@pytest.mark.parametrize(
+    ("cut", "bad"),
+    [
+        ("sft", GOOD | {"reward": 0.5}),
+        ("reward_model", BAD | {"reward": 1.0}),
+        ("reward_model", BAD | {"passed": True}),
+        ("dpo", CUTS["dpo"][0] | {"chosen_rollout_id": "r2", "rejected_rollout_id": "r1"}),
+    ],
+)
+def test_labels_that_were_turned_round_are_refused(cut: str, bad: dict[str, Any]) -> None:
+    assert "labels_as_graded" in failing(cut, [bad])
+
+
+def test_no_more_than_three_examples_are_kept_and_all_are_counted() -> None:
+    gate = replace(GATE, graded={f"r{n}": Graded("s", 1.0, True) for n in range(5)})
+    rows = [GOOD | {"rollout_id": f"r{n}", "pass_rate": 1.0, "task_id": SEALED_TASK} for n in range(5)]
+    check = failing("sft", [row | {"split": split_of(SEALED_TASK)} for row in rows], gate)["no_sealed_task"]
+    assert check.n_refused == 5
+    assert [one["row"] for one in json.loads(check.examples)] == ["r0", "r1", "r2"]
+
+
+# -- the rows together ------------------------------------------------------------------------------------
+
+
+def test_rows_with_other_tools_are_refused_however_they_are_spaced() -> None:
+    spaced = GOOD | {"tools": json.dumps(json.loads(TOOLS), indent=2)}
+    assert failing("reward_model", [spaced, BAD]) == {}
+    found = failing("reward_model", [GOOD, BAD | {"tools": OTHER_TOOLS}])
+    assert list(found) == ["tools_equal"]
+    assert "pay_bill" in found["tools_equal"].detail
+
+
+def test_a_rollout_in_two_rows_is_refused_but_in_groups_which_are_counted() -> None:
+    assert list(failing("sft", [GOOD, GOOD])) == ["no_rollout_twice"]
+    assert list(failing("grpo", [*CUTS["grpo"], CUTS["grpo"][0]])) == ["groups_whole"]
+
+
+def test_a_group_without_one_of_its_samples_is_refused() -> None:
+    third = Graded("s", 0.0, False)
+    gate = replace(GATE, graded={**GATE.graded, "r3": third})
+    rows = [row | {"pass_rate": 1 / 3} for row in CUTS["grpo"]]
+    found = failing("grpo", rows, gate)
+    assert list(found) == ["groups_whole"]
+    assert "2 rows of 2 rollouts, 3 were graded" in found["groups_whole"].detail
+    unknown = replace(GATE, graded={**GATE.graded, "r3": third._replace(passed=None, reward=None)})
+    assert list(failing("grpo", CUTS["grpo"], unknown)) == ["groups_whole"]
+
+
+def test_an_advantage_that_the_passes_do_not_give_is_refused() -> None:
+    found = failing("grpo", [sample("r1"), sample("r2", advantage=0.0)])
+    assert list(found) == ["groups_whole"]
+    assert "advantage 0.0000 of r2, not -1.0000" in found["groups_whole"].detail
 
 
 def test_grpo_needs_groups_that_disagree() -> None:
-    found = failing("grpo", sample(True), sample(False), sample(True, "t"), sample(True, "t"))
+    gate = replace(GATE, graded={"r1": Graded("s", 1.0, True), "r2": Graded("s", 1.0, True)})
+    fields = {"pass_rate": 1.0, "passed": True, "reward": 1.0, "advantage": 0.0}
+    found = failing("grpo", [sample("r1") | fields, sample("r2") | fields], gate)
     assert list(found) == ["groups_mixed"]
-    assert found["groups_mixed"].n_refused == 1
-    assert found["groups_mixed"].detail.endswith(" t")
+    assert found["groups_mixed"].detail == "for example s: all pass"
 
 
-def test_no_cut_passes_without_a_trusted_judge() -> None:
-    distrust = replace(GATE, trusted=False, trust_reason="needs 40 more labels")
-    rows = {
-        "sft": [GOOD],
-        "reward_model": [GOOD],
-        "dpo": [pair([user()], agent("a"), agent("b"))],
-        "grpo": [sample(True), sample(False)],
-    }
-    for cut, held in rows.items():
-        found = failing(cut, *held, gate=distrust)
-        assert list(found) == ["judge_trusted"]
-        assert found["judge_trusted"].detail == "needs 40 more labels"
-        assert found["judge_trusted"].n_refused == len(held)
+@pytest.mark.parametrize("passed", [True, False])
+def test_a_reward_model_of_labels_of_one_side_is_held_back_alone(passed: bool) -> None:
+    graded = Graded("s", float(passed), passed)
+    gate = replace(GATE, graded={"r1": graded, "r2": graded})
+    label = {"passed": passed, "reward": float(passed), "pass_rate": float(passed)}
+    checks = check_cut("reward_model", [GOOD | label, BAD | label], gate)
+    assert [check.check for check in checks if not check.passed] == ["labels_two_sided"]
+    stored = frame(train.Publication, DAY, [vars(check) for check in checks])
+    assert refusal(stored) is None
+    assert refusal(stored, "sft") is None
+    assert "labels_two_sided: " in (refusal(stored, "reward_model") or "")
 
 
-@pytest.mark.parametrize(("hacked", "refused"), [(True, True), (False, False), (None, False)])
-def test_a_hacked_reward_closes_the_grpo_cut_alone_and_an_unmeasured_one_does_not(
-    hacked: bool | None, refused: bool
+def pairs_of_length(longer: int, shorter: int) -> tuple[list[dict[str, Any]], Gate]:
+    """Pairs, a task each, of which so many have the longer and so many the shorter answer chosen."""
+    rows, graded = [], {}
+    for n in range(longer + shorter):
+        good, bad, scenario = f"g{n}", f"b{n}", f"s{n}"
+        graded |= {good: Graded(scenario, 1.0, True), bad: Graded(scenario, 0.0, False)}
+        texts = ("Yes, it is.", "No.") if n < longer else ("No.", "Yes, it is.")
+        ids = {"row_id": f"p{n}", "chosen_rollout_id": good, "rejected_rollout_id": bad}
+        rows.append(
+            pair([user()], *map(agent, texts)) | place(OPEN_TASKS[n % len(OPEN_TASKS)], scenario) | ids
+        )
+    return rows, replace(GATE, graded=graded, sealed=SealedPrompts({}))
+
+
+@pytest.mark.parametrize(
+    ("longer", "shorter", "tells"),
+    [(60, 0, True), (0, 60, True), (30, 30, False), (42, 18, False), (6, 0, False)],
+)
+def test_a_length_that_tells_the_better_answer_is_worth_a_look_and_holds_nothing_back(
+    longer: int, shorter: int, tells: bool
 ) -> None:
-    gate = replace(GATE, hacked=hacked, hack_reason="n_words")
-    assert ("reward_not_hacked" in failing("grpo", sample(True), sample(False), gate=gate)) is refused
-    assert failing("sft", GOOD, gate=gate) == {}
+    rows, gate = pairs_of_length(longer, shorter)
+    checks = check_cut("dpo", rows, gate)
+    assert [check.check for check in checks if not check.passed] == ["length_does_not_tell"] * tells
+    assert refusal(frame(train.Publication, DAY, [vars(check) for check in checks]), "dpo") is None
+
+
+def test_the_share_of_longer_answers_is_over_tasks_with_a_wilson_interval() -> None:
+    rows, gate = pairs_of_length(3, 1)
+    said = next(c.detail for c in check_cut("dpo", rows, gate) if c.check == "length_does_not_tell")
+    assert said == "the chosen answer is the longer one in 0.750 [0.301, 0.954] of 4 tasks"
+    one_task = [row | {"task_id": OPEN_TASK} for row in rows]
+    said = next(c.detail for c in check_cut("dpo", one_task, gate) if c.check == "length_does_not_tell")
+    assert "0.750" in said
+    assert said.endswith("of 1 tasks")
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_an_empty_cut_is_named_with_what_dropped_its_rows_and_held_back_alone(cut: str) -> None:
+    gate = replace(GATE, dropped={cut: "334 did not pass, 146 no verdict"})
+    checks = check_cut(cut, [], gate)
+    assert [check.check for check in checks if not check.passed] == ["not_empty"]
+    stored = frame(train.Publication, DAY, [vars(check) for check in checks])
+    assert refusal(stored) is None
+    assert refusal(stored, cut) == (
+        f"publication refused {cut}: not_empty: no row is left: 334 did not pass, 146 no verdict"
+    )
+
+
+# -- the judge and the reward -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_no_cut_passes_without_a_trusted_judge_and_nothing_else_of_the_day_does(cut: str) -> None:
+    distrust = replace(GATE, trusted=False, trust_reason="needs 40 more labels")
+    found = failing(cut, CUTS[cut], distrust)
+    assert list(found) == ["judge_trusted"]
+    assert found["judge_trusted"].detail == "needs 40 more labels"
+    assert found["judge_trusted"].n_refused == len(CUTS[cut])
+    stored = frame(train.Publication, DAY, [vars(check) for check in found.values()])
+    assert refusal(stored) == f"publication refused {cut}: judge_trusted: needs 40 more labels"
+
+
+def test_a_hacked_reward_closes_the_grpo_cut_alone() -> None:
+    gate = replace(GATE, hacked=True, hack_reason="n_words")
+    for cut, rows in CUTS.items():
+        assert list(failing(cut, rows, gate)) == (["reward_not_hacked"] if cut == "grpo" else [])

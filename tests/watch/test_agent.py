@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 
 from tests.example import BASE, DAY, PROJECT
+from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.agents.policy import Weights
 from while_pipeline.project import Project
 from while_pipeline.settings import AgentSettings
 from while_pipeline.tables import watch
 from while_pipeline.tables.base import frame
 from while_pipeline.tools import parse_tools
+from while_pipeline.train.registry import policy_from
 from while_pipeline.watch.agent import agent_row
 
 SECRET = "sk-very-secret-value-0123456789"
@@ -58,6 +60,16 @@ def test_another_endpoint_is_another_policy_version(change: dict[str, Any]) -> N
 def test_how_an_endpoint_is_reached_does_not_make_it_another_policy(change: dict[str, Any]) -> None:
     first, other = (_row(_playing(plays="endpoint", endpoint={**ENDPOINT, **c})) for c in ({}, change))
     assert first["policy_version"] == other["policy_version"]
+
+
+@pytest.mark.parametrize("own", [{}, {"plays": "callable", "callable": "a:b"}], ids=["embedded", "callable"])
+def test_a_promoted_model_plays_whatever_the_settings_say(own: dict[str, Any]) -> None:
+    promoted = EndpointSettings.model_validate({**ENDPOINT, "model": "tuned"})
+    row = agent_row(_playing(**own), promoted)
+    assert frame(watch.Agent, DAY, [row]).height == 1
+    assert (row["plays"], row["model"], row["policy_version"]) == ("endpoint", "tuned", promoted.version)
+    assert policy_from(row) == promoted
+    assert _row(_playing(**own))["endpoint"] is None
 
 
 def test_weights_count_only_where_the_embedded_policy_plays() -> None:

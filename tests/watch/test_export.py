@@ -198,3 +198,36 @@ def test_the_same_conversation_gives_the_same_line_whatever_was_written_before()
 def test_every_message_needs_its_time(messages: tuple[Message, ...], clock: list[int]) -> None:
     with pytest.raises(ValueError, match="expected one time each"):
         TrafficExporter("clerk", "p-1").line("conv-1", messages, clock)
+
+
+def test_one_request_is_one_span_with_all_that_was_said() -> None:
+    history = (SYSTEM, HELLO, _asks(_call("a", "O-1")), _result("a", "sent"))
+    exporter = TrafficExporter("clerk", "p-1")
+    line = exporter.request("chatcmpl-1", history, DONE, (NOON, NOON + 5), "conv-1")
+    (span,), problems = otlp.spans(json.loads(line), "t.jsonl", 1)
+    assert problems == []
+    assert (span.name, span.parent_id, span.start_ns, span.end_ns) == ("chat p-1", "", NOON, NOON + 5)
+    known = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
+    assert span.attributes.keys() <= known
+    assert span.attributes["gen_ai.response.id"] == "chatcmpl-1"
+    assert ExportTraceServiceRequest.from_json(line).resource_spans
+    assert exporter.request("chatcmpl-1", history, DONE, (NOON, NOON + 5), "conv-1") == line
+    assert exporter.request("chatcmpl-2", history, DONE, (NOON, NOON + 5), "conv-1") != line
+
+
+@pytest.mark.parametrize("conversation_id", [None, "conv-1"])
+def test_the_requests_of_a_conversation_read_back_as_it_was(
+    folder: Path, conversation_id: str | None
+) -> None:
+    said = (SYSTEM, HELLO, _asks(_call("a", "O-1")), _result("a", "sent"), DONE, HELLO, DONE)
+    exporter, path = TrafficExporter("clerk", "p-1"), folder / "requests.jsonl"
+    turns = [i for i, message in enumerate(said) if message.role == "assistant"]
+    lines = [
+        exporter.request(f"r-{i}", said[:i], said[i], (NOON + i, NOON + i + 1), conversation_id)
+        for i in turns
+    ]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    (conversation,) = read_file(path, None).conversations
+    assert (conversation.messages, conversation.incomplete) == (said, None)
+    assert (conversation.agent_name, conversation.model) == ("clerk", "p-1")
+    assert conversation_id in (None, conversation.conversation_id)

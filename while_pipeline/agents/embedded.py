@@ -40,6 +40,9 @@ class EmbeddedAgent:
         """Give the next assistant message; a leading system message is the policy document.
 
         See `protocol.Agent`.
+
+        Raises:
+            UnanswerableError: the conversation leaves nothing to answer.
         """
         return self.respond_each(messages, tools, [seed])[0]
 
@@ -50,7 +53,7 @@ class EmbeddedAgent:
 
         The conversation is read once, and seeds that draw the same choices share one `Reply` object.
         """
-        has_system = messages[0].role == "system"
+        has_system = bool(messages) and messages[0].role == "system"
         instructions = (messages[0].content or "") if has_system else ""
         # Compiled anew only when the agent is another one: episodes of a night share their tools.
         if tools is not self._tools or instructions != self._lexicon.document.text:

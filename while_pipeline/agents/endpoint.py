@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from while_pipeline.agents.protocol import AgentError, Reply
 from while_pipeline.agents.responses import ResponseStore, request_key
 from while_pipeline.errors import ProjectError
+from while_pipeline.ids import content_id
 from while_pipeline.messages import decode_json, from_openai, to_openai
 from while_pipeline.records import Message, Record, Usage
 from while_pipeline.tools import Tool
@@ -63,6 +64,12 @@ class EndpointSettings(BaseModel):
     logprobs: bool = False
     """Ask for token log-probabilities. Off, because several hosts refuse a request that names them."""
 
+    @property
+    def version(self) -> str:
+        """Policy version of who answers here. How the server is reached does not make it another one."""
+        identity = self.model_dump(include={"base_url", "model", "temperature", "max_tokens"})
+        return f"m-{content_id(identity)[:12]}"
+
     @field_validator("base_url")
     @classmethod
     def _plain_address(cls, value: str) -> str:
@@ -74,6 +81,26 @@ class EndpointSettings(BaseModel):
                 "holds credentials or a query; name the key's environment variable in api_key_env"
             )
         return value.rstrip("/")
+
+
+def api_key(settings: EndpointSettings) -> str:
+    """The key to send; a word that is none where the server needs none.
+
+    Raises:
+        ProjectError: the environment variable that holds the key is missing or unusable.
+    """
+    name = settings.api_key_env
+    # The client would otherwise take OPENAI_API_KEY and send it to whatever server this is.
+    key = os.environ.get(name, "").strip() if name else "no-key-needed"
+    if not key or not (key.isascii() and key.isprintable()):
+        raise ProjectError(
+            "environment",
+            str(name),
+            None,
+            f"it is missing, empty or not plain ASCII; set it to the API key of {settings.base_url}, "
+            "or remove api_key_env if that server needs none",
+        )
+    return key
 
 
 class Completion(Record):
@@ -186,17 +213,8 @@ class Endpoint:
                 raise self._error(what.replace(client.api_key, "[key]")) from None
 
     def _open(self) -> "AsyncOpenAI":
-        settings, name = self.settings, self.settings.api_key_env
-        # The client would otherwise take OPENAI_API_KEY and send it to whatever server this is.
-        key = os.environ.get(name, "").strip() if name else "no-key-needed"
-        if not key or not (key.isascii() and key.isprintable()):
-            raise ProjectError(
-                "environment",
-                str(name),
-                None,
-                f"it is missing, empty or not plain ASCII; set it to the API key of {settings.base_url}, "
-                "or remove api_key_env if that server needs none",
-            )
+        settings = self.settings
+        key = api_key(settings)
         from openai import AsyncOpenAI
 
         return AsyncOpenAI(

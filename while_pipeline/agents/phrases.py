@@ -19,6 +19,7 @@ NOTHING_LEFT = "There is nothing further for me to do on this."
 KEEPS_TO_RULES = "I keep to our rules here, and they are the same for everybody."
 NOT_THIS_TIME = "I understand. It did not work out this time; you are welcome to write again later."
 OFF_TOPIC = "I cannot help with that here; I can only help with what this service does."
+RULES_ONLY = "I can tell you our rules; there is nothing else that I can do here."
 MAY_CONTINUE = "There is your other request as well. May I continue with it?"
 
 ASKED_AT_ONCE = 4
@@ -104,6 +105,8 @@ def rule(text: str) -> str:
 
 def abilities(tools: Sequence[Tool], asked: str) -> str:
     """Tell what the agent can do; first what has most words in common with what was asked."""
+    if not tools:
+        return RULES_ONLY
     words = set(words_of(asked))
     first = sorted(tools, key=lambda tool: -len(words & set(words_of(tool.name))))
     can = [rule_words.yours(goal_of(tool).wishes[0]) for tool in first[:TOLD_AT_ONCE]]
@@ -135,7 +138,7 @@ def failed(step: Step) -> str:
 
 def succeeded(step: Step, tool: Tool) -> str:
     """Report a result."""
-    answer = decode_json(step.result or "{}")
+    answer = _answer(step.result or "{}")
     phrase = " ".join(words_of(tool.name))
     if not isinstance(answer, dict):
         return f"The answer to {phrase}: {answer}."
@@ -144,7 +147,9 @@ def succeeded(step: Step, tool: Tool) -> str:
     if tool.kind is ToolKind.SEARCH and "results" in answer:
         if not answer["results"]:
             return f"I could not find any matching {tool.entity.replace('_', ' ')}."
-        return f"I found {answer['results'][0].get(f'{tool.entity}_id', 'one match')}."
+        found = answer["results"] if isinstance(answer["results"], list) else []
+        record = found[0] if found and isinstance(found[0], dict) else {}
+        return f"I found {record.get(f'{tool.entity}_id', 'one match')}."
     if tool.kind is ToolKind.OTHER and "result" in answer:
         return f"The result is {answer['result']}."
     if "reference" in answer:
@@ -164,6 +169,14 @@ def _listed(parameters: Sequence[str]) -> str:
 
 def _joined(texts: Sequence[str], last: str) -> str:
     return f" {last} ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def _answer(result: str) -> Any:
+    """A tool's answer: JSON, or the text itself, for not every tool answers in JSON."""
+    try:
+        return decode_json(result)
+    except ValueError:
+        return result
 
 
 def _message(step: Step) -> str:

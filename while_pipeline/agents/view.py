@@ -38,11 +38,22 @@ _REMEMBERED = 4096
 """Texts that are read once: the samples of a scenario hear the same words, turn after turn."""
 
 
+class UnanswerableError(ValueError):
+    """A conversation that no agent could go on with: whoever sent it put it together wrongly."""
+
+
 class View:
     """One reading of a conversation."""
 
     def __init__(self, messages: Sequence[Message], lexicon: Lexicon) -> None:
-        """Read `messages`, without their system message, in the words of `lexicon`."""
+        """Read `messages`, without their system message, in the words of `lexicon`.
+
+        Raises:
+            UnanswerableError: no customer speaks, the last word is not the customer's or a tool's, or a tool
+                answers though nothing was called.
+        """
+        if not messages:
+            raise UnanswerableError("the conversation is empty")
         self.lexicon, self.messages = lexicon, messages
         self.document, self.tools, self.by_name = lexicon.document, lexicon.tools, lexicon.by_name
         self.last = self.messages[-1]
@@ -56,6 +67,14 @@ class View:
                 self.agent_texts.append(message.content)
                 self._spoken = i
         self._values: dict[str, dict[str, Any]] = {}
+        if not self.user_texts:
+            raise UnanswerableError("no customer speaks in the conversation")
+        if self.last.role not in ("user", "tool"):
+            raise UnanswerableError(
+                f"the last message is of role {self.last.role}; only a customer or a tool is answered"
+            )
+        if self.last.role == "tool" and not self.steps:
+            raise UnanswerableError("the last message is a tool's, and nothing was called")
 
     @lazy
     def steps(self) -> list[Step]:

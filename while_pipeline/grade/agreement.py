@@ -6,15 +6,15 @@ What belongs here: the table, the coefficients and their intervals. What does no
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import floor, sqrt
-from statistics import NormalDist
+from math import sqrt
 from typing import NamedTuple
 
 import krippendorff
 import numpy as np
 import polars as pl
+from scipy import special
 
-from while_pipeline.prove.intervals import wilson
+from while_pipeline.prove.intervals import score_interval, t_quantile, wilson
 
 
 class Confusion(NamedTuple):
@@ -76,28 +76,41 @@ def proportion(hits: int, n: int, level: float = 0.95) -> Proportion | None:
     return Proportion(hits, n, hits / n, *wilson(hits, n, level)) if n else None
 
 
-def design_effect(hits: pl.Series, task: pl.Series) -> float:
-    """How many times wider than for independent items the variance of a share is, items of a task together.
+class Worth(NamedTuple):
+    """What labels that stand together by task are worth."""
 
-    The between-task sum of squares of the residuals over their sum of squares: Kish (1965), with the
-    linearised variance of a ratio. Computed in whole numbers, so that it is exactly 1 for one item a task.
+    labels: float
+    """Labels of as many different tasks would tell as much."""
+    quantile: float
+    """Standard errors that an interval reaches to either side."""
+
+
+def worth(hits: pl.Series, task: pl.Series, level: float = 0.95) -> Worth:
+    """Say what a share over labels is worth when labels of one task err together.
+
+    With one label a task, their number and the normal quantile, which gives Wilson's interval. Else their
+    number over the design effect, the linearised variance of a ratio over the binomial one (Kish 1965), with
+    the t quantile, as in `pass_at.rate_interval`. Where nothing differs, and with one task, there is no
+    spread to see how far they err together: then every task counts as one label.
 
     Args:
         hits: Boolean, shape (n,), without nulls.
-        task: Task of each item, shape (n,).
-
-    Returns:
-        At least 1: a sample from fewer tasks is never worth more than its items. 1 where all hits are equal,
-        for then there is no spread to estimate it from.
+        task: Task of each label, shape (n,).
+        level: Confidence level.
     """
-    n, total = len(hits), int(hits.sum())
+    n, total, tasks = len(hits), int(hits.sum()), task.n_unique()
+    alone = float(special.ndtri((1 + level) / 2))
+    if tasks == n or tasks == 1 or total in (0, n):
+        return Worth(float(tasks), alone)
     residuals = pl.DataFrame({"task": task, "residual": hits.cast(pl.Int64) * n - total})
     per_task = residuals.group_by("task").agg(pl.col("residual").sum())["residual"]
-    spread = int((residuals["residual"] ** 2).sum())
-    return max(1.0, int((per_task**2).sum()) / spread) if spread else 1.0
+    # Whole numbers, so that the order of the tasks cannot show.
+    together, apart = int((per_task**2).sum()), int((residuals["residual"] ** 2).sum())
+    effect = max(1.0, together / apart * tasks / (tasks - 1))
+    return Worth(n / effect, t_quantile(tasks - 1, level))
 
 
-def agreement(table: Confusion, level: float = 0.95, design_effect: float = 1.0) -> Agreement | None:
+def agreement(table: Confusion, level: float = 0.95, of: Worth | None = None) -> Agreement | None:
     """Describe a 2 x 2 table: agreement, kappa, AC1 and the recall of each class, with intervals at `level`.
 
     Kappa is Cohen (1960); AC1 is Gwet (2008). Kappa depends on how rare a class is (at 45, 3, 2, 0 the
@@ -106,8 +119,8 @@ def agreement(table: Confusion, level: float = 0.95, design_effect: float = 1.0)
     Args:
         table: Counts of gold against verdict.
         level: Confidence of every interval.
-        design_effect: Of the agreement, see the function of that name. The interval of the agreement is that
-            of so many times fewer items (rounded down), the standard error of kappa grows by its root; those
+        of: What the items are worth, by default as many independent ones. It decides the interval of the
+            agreement, and the standard error of kappa grows by the root of what it takes off; the intervals
             of the recalls take their items for independent.
 
     Returns:
@@ -118,20 +131,20 @@ def agreement(table: Confusion, level: float = 0.95, design_effect: float = 1.0)
     if n == 0:
         return None
     observed = (a + d) / n
-    independent = max(1, floor(n / design_effect))
-    low, high = wilson((a + d) * independent / n, independent, level)
+    z = float(special.ndtri((1 + level) / 2))
+    labels, quantile = of or (float(n), z)
+    low, high = score_interval(observed, labels, quantile)
     gold_true, verdict_true = (a + b) / n, (a + c) / n
     kappa = _kappa(observed, gold_true, verdict_true)
     error = _kappa_error(table, kappa) if kappa is not None else None
-    spread = None if error is None else error * sqrt(design_effect)
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    spread = None if error is None else error * sqrt(n / labels)
     prevalence = (gold_true + verdict_true) / 2
     by_chance = 2 * prevalence * (1 - prevalence)
     return Agreement(
         n=n,
         agreement=observed,
-        low=low,
-        high=high,
+        low=0.0 if observed == 0 else low,
+        high=1.0 if observed == 1 else high,
         kappa=kappa,
         kappa_low=None if kappa is None or spread is None else max(-1.0, kappa - z * spread),
         kappa_high=None if kappa is None or spread is None else min(1.0, kappa + z * spread),

@@ -34,13 +34,18 @@ class Graded:
             return None
         if self.verdict.clean and self.outcome.ok and not self.has_hard_finding:
             return 1.0
-        style_only = bool(self.findings) and not self.has_hard_finding
-        return STYLE_ONLY_REWARD if self.outcome.ok and style_only else 0.0
+        return STYLE_ONLY_REWARD if self.outcome.ok and self._is_style_only else 0.0
 
     @property
     def passed(self) -> bool | None:
         """Whether the reward is whole; None without a verdict."""
         return None if self.reward is None else self.reward == 1.0
+
+    @property
+    def _is_style_only(self) -> bool:
+        """Whether all that was found, by rules or by the judge's rubric, is style."""
+        broken = any(one.kind == "hard" and one.score < 1 for one in self.verdict.criteria)
+        return bool(self.findings or self.verdict.criteria) and not broken and not self.has_hard_finding
 
     @property
     def has_hard_finding(self) -> bool:
@@ -61,6 +66,24 @@ class Graded:
 def transcript_of(rollout: Rollout, tools: Mapping[str, Tool], document: PolicyDocument) -> Transcript:
     """The rollout as graders see it."""
     return Transcript(rollout.messages, tools, document, rollout.played.finish_reason)
+
+
+def conduct(
+    rollouts: Iterable[Rollout], tools: Sequence[Tool], document: PolicyDocument
+) -> dict[str, list[Finding]]:
+    """Conduct findings by rollout id, in order. Samples that went the same way are read once.
+
+    Args:
+        rollouts: What was played.
+        tools: The agent's tools.
+        document: The policy document.
+    """
+    by_name = {tool.name: tool for tool in tools}
+    made, found = list(rollouts), dict[int, list[Finding]]()
+    for rollout in made:
+        if id(rollout.played) not in found:
+            found[id(rollout.played)] = findings(transcript_of(rollout, by_name, document))
+    return {rollout.rollout_id: found[id(rollout.played)] for rollout in made}
 
 
 def grade(

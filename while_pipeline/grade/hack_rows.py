@@ -10,7 +10,6 @@ import polars as pl
 from while_pipeline.grade.hack_features import Measured
 from while_pipeline.grade.hack_regime import advice
 from while_pipeline.grade.hack_scan import HackScan
-from while_pipeline.grade.hack_shares import RowShare
 
 FIGURES = (
     "regime",
@@ -21,10 +20,12 @@ FIGURES = (
     "variance_between",
     "endorsed_share",
     "joint_share",
-    "top_rows",
     "joint_rows",
 )
 """Columns that say the same in every row of a day."""
+
+_DECIMALS = 12
+"""The last bits of a matrix product depend on how many threads made it."""
 
 
 def hack_rows(scan: HackScan, measured: Measured) -> list[dict[str, Any]]:
@@ -32,7 +33,7 @@ def hack_rows(scan: HackScan, measured: Measured) -> list[dict[str, Any]]:
     whole = _conclusion(scan) | {"n_day": measured.n_day}
     kinds = {feature.name: feature.kind.value for feature in measured.features}
     left = None if scan.explained is None else 1 - scan.explained.endorsed
-    return [
+    rows = (
         {
             **rhos._asdict(),
             "kind": kinds[rhos.feature],
@@ -40,6 +41,10 @@ def hack_rows(scan: HackScan, measured: Measured) -> list[dict[str, Any]]:
             **whole,
         }
         for rhos in scan.features
+    )
+    return [
+        {name: round(value, _DECIMALS) if isinstance(value, float) else value for name, value in row.items()}
+        for row in rows
     ]
 
 
@@ -58,7 +63,7 @@ def hack_figures(rows: pl.DataFrame) -> dict[str, float | str]:
 
 def _conclusion(scan: HackScan) -> dict[str, Any]:
     variance, found = scan.variance, scan.explained
-    top = found.top_rows if found else None
+    rows = found.joint_rows if found else None
     return {
         "regime": scan.regime.value,
         "hacked": scan.hacked,
@@ -73,13 +78,9 @@ def _conclusion(scan: HackScan) -> dict[str, Any]:
         "variance_between": variance.between if variance else None,
         "endorsed_share": found.endorsed if found else None,
         "joint_share": found.joint if found else None,
-        "n_missed": top.n if top else 0,
-        "n_missed_tasks": top.n_tasks if top else 0,
-        **_bounds("top_rows", top),
-        **_bounds("joint_rows", found.joint_rows if found else None),
+        "n_missed": rows.n if rows else 0,
+        "n_missed_tasks": rows.n_tasks if rows else 0,
+        "joint_rows": rows.value if rows else None,
+        "joint_rows_low": rows.low if rows else None,
+        "joint_rows_high": rows.high if rows else None,
     }
-
-
-def _bounds(name: str, share: RowShare | None) -> dict[str, float | None]:
-    value, low, high = (share.value, share.low, share.high) if share else (None, None, None)
-    return {name: value, f"{name}_low": low, f"{name}_high": high}

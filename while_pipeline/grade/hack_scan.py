@@ -51,12 +51,9 @@ class Explained:
     joint: float | None
     """Share that all features together explain beyond them, each half of the tasks predicted from the other
     half; 0 or less is nothing. None when nothing is left, or with one task."""
-    top_rows: RowShare | None
-    """Share of the rows whose reward is predicted better when the side of the residual top feature (above or
-    below its task's mean) is added to the endorsed columns, both fitted by least squares within task. One
-    half is chance."""
     joint_rows: RowShare | None
-    """The same for all features together, predicted as for `joint`."""
+    """Share of the rows that they bring nearer to their reward, predicted as for `joint`; one half is chance.
+    For one feature there is no such share: picked as the best of many, it beats chance on noise as well."""
 
 
 @dataclass(frozen=True)
@@ -214,27 +211,17 @@ def _without(plain: _Columns, basis: Floats) -> _Columns:
 def _explained(plain: _Columns, rest: _Columns, residual: Peak | None) -> Explained:
     """Sizes of what the endorsed columns and the features explain; see `Explained`."""
     if not rest.varies:
-        return Explained(1.0, None, None, None, None)
+        return Explained(1.0, None, None, None)
     left = float(1 - np.sum((rest.basis.T @ plain.reward) ** 2))
     if residual is None or rest.spare < 1:
-        return Explained(1 - left, None, None, None, None)
+        return Explained(1 - left, None, None, None)
     joint = joint_prediction(rest.reward, rest.features, rest.group, rest.spare)
     return Explained(
         endorsed=1 - left,
         top=residual.rho**2 * left,
         joint=None if joint is None else explained(rest.reward, joint) * left,
-        top_rows=row_share(rest.reward, _by_side(plain, rest, residual.feature), rest.group),
         joint_rows=None if joint is None else row_share(rest.reward, joint, rest.group),
     )
-
-
-def _by_side(plain: _Columns, rest: _Columns, feature: str) -> Floats:
-    """What a feature's side of its task's mean (+1, 0, -1) predicts of the rest, by least squares."""
-    column = plain.features[:, [plain.names.index(feature)]]
-    # Rounding puts a feature that is at its task's mean a little beside it.
-    side = centred(np.sign(np.where(np.abs(column) > ZERO, column, 0.0)), plain.group)
-    left = unit(side - rest.basis @ (rest.basis.T @ side), side)[:, 0]
-    return left * float(left @ rest.reward)
 
 
 def _peak(columns: _Columns, permutations: int, seed: int) -> Peak | None:

@@ -16,7 +16,7 @@ far their fit is shrunk, since as many features as rows would fit anything."""
 
 
 class RowShare(NamedTuple):
-    """Share of rows whose reward is predicted better with a feature than without; chance gives about half."""
+    """Share of rows whose reward is predicted better with features than without; chance gives about half."""
 
     value: float
     """Mean over tasks of the task's share."""
@@ -37,7 +37,7 @@ def row_share(rest: Floats, predicted: Floats, group: Codes) -> RowShare | None:
 
     Args:
         rest: Reward with the task means and the endorsed columns taken out, at norm 1, shape (n,).
-        predicted: What a feature predicts of it, shape (n,).
+        predicted: What features predict of it, fitted to other rows, shape (n,).
         group: Task of each row, as `hack_within.codes` gives it.
 
     Returns:

@@ -5,12 +5,14 @@ the model (`endpoint_judge`), whether a judge can be trusted (`trust`), and how 
 (`grader`).
 """
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Literal, Protocol
 
-from while_pipeline.grade.conduct import RULES
+from while_pipeline.grade import conduct
 from while_pipeline.grade.outcome import Outcome
 from while_pipeline.grade.rubric import Kind
 from while_pipeline.ids import content_id
@@ -95,7 +97,7 @@ class Judge(Protocol):
 
     @property
     def identity(self) -> str:
-        """Hash of everything that can change a verdict: another identity is another judge."""
+        """Hash of all that the judge brings itself; the policy document and the tools come with the case."""
         ...
 
     @property
@@ -125,8 +127,10 @@ class RulesJudge:
 
     @cached_property
     def identity(self) -> str:
-        """Hash of the rules' names and severities."""
-        return f"rules-{content_id({rule.__name__: s for rule, s in RULES.items()})[:8]}"
+        """Hash of the rules, as they are written."""
+        folder = Path(inspect.getfile(conduct)).parent
+        written = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))]
+        return f"rules-{content_id(written)[:8]}"
 
     def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:
         """Judge every case."""

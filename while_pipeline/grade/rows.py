@@ -58,18 +58,30 @@ def _criteria(verdict: Verdict) -> str | None:
     return canonical_json([c.model_dump() for c in verdict.criteria]) if verdict.criteria else None
 
 
-def grade_figures(grades: pl.DataFrame, rollouts: pl.DataFrame) -> dict[str, float]:
+GRADED = """
+    SELECT g.task_id, g.category, g.scenario_id, r.sample, g.verdict, g.no_verdict, g.passed
+    FROM grade.grades AS g JOIN simulate.rollouts AS r USING (day, rollout_id)
+    WHERE g.day = ?
+    ORDER BY g.rowid
+"""
+"""A day's verdicts with what the rates need of their rollouts: no text, so that a million take 0.2 GB."""
+
+
+def grade_figures(graded: pl.DataFrame) -> dict[str, float]:
     """What a day's grades come to, by name; what is undefined is left out.
 
     `passed` is the share that pass of those with a verdict, among the samples that every scenario has;
     `no_verdict` the share without one. Both are taken within each task and averaged over tasks, with `_low`
     and `_high` as in `rate_interval`, the number of tasks, and the rows they rest on. `no_verdict (CAUSE)`
     counts rows.
+
+    Args:
+        graded: Rows of `GRADED`.
     """
-    causes = grades.drop_nulls("no_verdict").group_by("no_verdict").len().sort("no_verdict")
+    causes = graded.drop_nulls("no_verdict").group_by("no_verdict").len().sort("no_verdict")
     return {
-        **_rate("passed", evenly_sampled(grades, rollouts), pl.col("passed")),
-        **_rate("no_verdict", grades, pl.col("verdict").is_null()),
+        **_rate("passed", evenly_sampled(graded), pl.col("passed")),
+        **_rate("no_verdict", graded, pl.col("verdict").is_null()),
         **{f"no_verdict ({cause})": n for cause, n in causes.iter_rows()},
     }
 
@@ -85,12 +97,11 @@ def _rate(name: str, rows: pl.DataFrame, yes: pl.Expr) -> dict[str, float]:
     return {name: float(rates.mean()), f"{name}_low": low, f"{name}_high": high, **counted}
 
 
-def evenly_sampled(grades: pl.DataFrame, rollouts: pl.DataFrame) -> pl.DataFrame:
-    """Grades of the first samples that every scenario has.
+def evenly_sampled(graded: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `GRADED` of the first samples that every scenario has.
 
     An adaptive night plays more samples where the first ones disagree; counted, they would pull every rate
     towards a half.
     """
-    sampled = grades.join(rollouts.select("rollout_id", "sample"), on="rollout_id", maintain_order="left")
-    fewest = sampled.group_by("scenario_id").len()["len"].min()
-    return sampled if fewest is None else sampled.filter(pl.col("sample") < fewest)
+    fewest = graded.group_by("scenario_id").len()["len"].min()
+    return graded if fewest is None else graded.filter(pl.col("sample") < fewest)

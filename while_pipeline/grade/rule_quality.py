@@ -41,8 +41,8 @@ class RuleScore(NamedTuple):
     n_found: int
     n_both: int
     """Planted and found."""
-    n_false: int
-    """Found where no defect was planted that leads to it."""
+    n_false: int | None
+    """Found where no defect was planted that leads to it; None, like the shares, where none ever is."""
     precision: Share
     """Of a task's rollouts in which it found something, those with a defect that leads to it."""
     recall: Share
@@ -66,8 +66,8 @@ def rule_quality(
     """Hold every rule against the controls.
 
     A rule is to find the defects of `PLANTED` in every rollout that drew one, even where nothing came of it
-    (a yes skipped before a call that changes nothing): recall is from below. A rule without planted defects
-    has no recall, and whatever it finds is a false alarm.
+    (a yes skipped before a call that changes nothing): recall is from below. For a rule without planted
+    defects nobody knows what is there to find: it has no precision, recall or false alarms, only its count.
 
     Samples of one task are alike, so a task counts once: a share is the mean over the tasks that tell, and
     its interval is Wilson's for that many labels. With one rollout per task that is the share itself.
@@ -90,6 +90,7 @@ def rule_quality(
     scores = []
     for rule, severity in RULES.items():
         planted = PLANTED.get(rule, _NOTHING)
+        known = bool(planted.finds or planted.shows)
         seen = [
             _Seen(
                 task,
@@ -110,10 +111,10 @@ def rule_quality(
                 n_planted=sum(one.planted for one in seen),
                 n_found=sum(one.found for one in seen),
                 n_both=sum(one.planted and one.found for one in seen),
-                n_false=sum(one.found and not one.caused for one in seen),
-                precision=_share((one.task_id, one.caused) for one in seen if one.found),
+                n_false=sum(one.found and not one.caused for one in seen) if known else None,
+                precision=_share((one.task_id, one.caused) for one in seen if one.found and known),
                 recall=_share((one.task_id, one.found) for one in seen if one.planted),
-                alarms=_share((one.task_id, one.found) for one in seen if not one.caused),
+                alarms=_share((one.task_id, one.found) for one in seen if known and not one.caused),
             )
         )
     return scores

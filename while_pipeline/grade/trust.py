@@ -12,8 +12,9 @@ from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
+from scipy import stats
 
-from while_pipeline.grade.agreement import Agreement, agreement, confusion, design_effect
+from while_pipeline.grade.agreement import Agreement, Worth, agreement, confusion, worth
 from while_pipeline.grade.length_gap import LengthGap, length_gaps
 from while_pipeline.ids import seed_of
 
@@ -41,7 +42,7 @@ class TrustThresholds:
 
     @property
     def fewest(self) -> int:
-        """Labels below which even a judge that is always right is not trusted: 16 as things stand."""
+        """Labelled tasks below which even a judge that is always right is not trusted: 16 as things stand."""
         return self.needed(1.0)
 
     def needed(self, share: float) -> int:
@@ -110,8 +111,8 @@ def judge_trust(
     The row with half `all` is the verdict. Halves `a` and `b` split the tasks by hash, so that a judge that
     was tuned on some tasks shows; each is held against the same thresholds, alone.
 
-    Labels of one task stand together: the interval of the agreement is Wilson's for the number of labels over
-    the design effect (see `agreement.design_effect`).
+    Labels of one task stand together: the interval of the agreement is Wilson's for what they are worth (see
+    `agreement.worth`).
 
     Args:
         labels: One row per labelled rollout: task_id (str), gold (bool, true = clean), verdict (bool, true =
@@ -167,8 +168,16 @@ def judge_gate(rows: Iterable[Mapping[str, Any]], graded_by: Iterable[str]) -> G
 def _closes(row: Mapping[str, Any], bar: TrustThresholds) -> bool:
     if row["trusted"]:
         return False
-    few = row["n"] < bar.fewest and (row["high"] is None or row["high"] >= bar.min_agreement)
-    return row["required"] or not few
+    return row["required"] or row["n_tasks"] >= bar.fewest or _contradicts(row, bar)
+
+
+def _contradicts(row: Mapping[str, Any], bar: TrustThresholds) -> bool:
+    """Whether a few labels rule the least agreement out, by the exact bound: Wilson's is not for so few."""
+    if not row["n"]:
+        return False
+    agreed = round(row["agreement"] * row["n"])
+    exact = stats.binomtest(agreed, row["n"]).proportion_ci(bar.level, method="exact")
+    return bool(exact.high < bar.min_agreement)
 
 
 def _row(
@@ -181,18 +190,19 @@ def _row(
 ) -> TrustRow:
     judged = labels.drop_nulls("verdict")
     n_skipped = labels.height - judged.height
-    wider = design_effect(judged["gold"] == judged["verdict"], judged["task_id"])
-    found = agreement(confusion(judged["gold"], judged["verdict"]), bar.level, wider)
+    n_tasks = judged["task_id"].n_unique()
+    of = worth(judged["gold"] == judged["verdict"], judged["task_id"], bar.level)
+    found = agreement(confusion(judged["gold"], judged["verdict"]), bar.level, of)
     gaps = length_gaps(judged)
     length = max(gaps, key=lambda gap: (_is_flagged(gap, bar), -gap.p), default=None)
-    missing = [*_missing(found, n_skipped, wider, bar), *_length_flag(length, bar), *flags]
+    missing = [*_missing(found, n_skipped, n_tasks, of, bar), *_length_flag(length, bar), *flags]
     return TrustRow(
         source=source,
         half=half,
         required=required,
         n=judged.height,
         n_skipped=n_skipped,
-        n_tasks=judged["task_id"].n_unique(),
+        n_tasks=n_tasks,
         agreement=found.agreement if found else None,
         low=found.low if found else None,
         high=found.high if found else None,
@@ -209,13 +219,15 @@ def _row(
     )
 
 
-def _missing(found: Agreement | None, n_skipped: int, wider: float, bar: TrustThresholds) -> list[str]:
+def _missing(
+    found: Agreement | None, n_skipped: int, n_tasks: int, of: Worth, bar: TrustThresholds
+) -> list[str]:
     """Every reason not to trust, most basic first; empty when there is none."""
     if found is None:
         return [f"no label has a verdict ({n_skipped} skipped): {bar.fewest} labels are needed at least"]
     reasons = []
     if found.low < bar.min_agreement:
-        reasons.append(_shortfall(found, wider, bar))
+        reasons.append(_shortfall(found, n_tasks, of, bar))
     if found.kappa is None:
         known = "clean" if found.sensitivity else "defective"
         reasons.append(f"kappa is undefined: all {found.n} labels and all verdicts are {known}, label others")
@@ -227,13 +239,16 @@ def _missing(found: Agreement | None, n_skipped: int, wider: float, bar: TrustTh
     return reasons
 
 
-def _shortfall(found: Agreement, wider: float, bar: TrustThresholds) -> str:
-    """Say how many labels would lift the lower bound, or that none would."""
-    seen = f"agreement is {found.agreement:.2f} over {found.n} labels, with lower bound {found.low:.2f}"
+def _shortfall(found: Agreement, n_tasks: int, of: Worth, bar: TrustThresholds) -> str:
+    """Say how many labels, of how many other tasks, would lift the lower bound, or that none would."""
+    together = "" if n_tasks == found.n else f" of {n_tasks} tasks"
+    over = f"{found.n} labels{together}"
+    seen = f"agreement is {found.agreement:.2f} over {over}, with lower bound {found.low:.2f}"
     if found.agreement <= bar.min_agreement:
-        return f"{seen}: more labels will not lift that to {bar.min_agreement:.2f}, mend the judge"
-    more = max(1, ceil(bar.needed(found.agreement) * wider) - found.n)
-    return f"{seen}: {more} more labels at this agreement would reach {bar.min_agreement:.2f}"
+        return f"{seen}: at this agreement no number of labels is enough, mend the judge"
+    more = max(1, ceil(bar.needed(found.agreement) * n_tasks / of.labels) - n_tasks)
+    what = f"{more} more labels" if n_tasks == found.n else f"labels of {more} more tasks"
+    return f"{seen}: {what} at this agreement would reach {bar.min_agreement:.2f}"
 
 
 def _is_flagged(length: LengthGap, bar: TrustThresholds) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import polars.selectors as cs
+from scipy import stats
 
 from while_pipeline.prove.intervals import (
     Floats,
@@ -26,8 +27,8 @@ from while_pipeline.prove.intervals import (
 from while_pipeline.prove.looks import looks_factor
 from while_pipeline.prove.noise import sampling_noise
 from while_pipeline.prove.pairs import ARMS, LATTICE, Scope, incomparable, scopes_of
-from while_pipeline.prove.power import plan, tasks_needed
-from while_pipeline.prove.variance import Counts, paired_components
+from while_pipeline.prove.power import plan
+from while_pipeline.prove.variance import Counts, PairedComponents, paired_components
 from while_pipeline.prove.verdict import Verdict
 
 SMALLEST_EFFECT = 0.05
@@ -69,6 +70,11 @@ DELTA_SCHEMA = pl.Schema(
     }
 )
 """Columns of `paired_delta`; never null are `kind`, `scope`, `n_tasks`, `n_unknown`, `verdict`, `reason`."""
+
+
+_POWER = 0.8
+_LARGEST = 0.99
+"""Effect to plan for where every task turned: a plan is for less than all there is."""
 
 
 @dataclass(frozen=True)
@@ -168,12 +174,14 @@ def paired_delta(
         bootstrap, which do not and are null below 2 tasks. `k` is the fewest known values of a task in either
         arm. `noise` is null at k = 1. `n_unknown` counts rows that are absent or have no value. The shares
         `graded`, `answered` (ends with words of the agent) and `truncated` are over rows; `caution`, overall
-        only, says where arms differ in the last two beyond chance. `tasks_needed` gives 80 % power at the
-        observed spread of the differences for the largest of `min_effect`, the observed difference and
-        `SMALLEST_EFFECT`; null when nothing varies. `plan`, overall only, says what such tasks can show.
+        only, says where arms differ in the last two beyond chance. `tasks_needed` gives 80 %
+        power under this rule, at the observed spread and number of changes, for the largest of `min_effect`,
+        the observed difference and `SMALLEST_EFFECT`; null when nothing varies. `plan`, overall only, says
+        what such tasks can show.
 
     Raises:
-        ValueError: a category is named like the overall scope, or an attempt is there twice.
+        ValueError: a category is named like the overall scope, a task is in two, or an attempt or a guard is
+            there twice.
     """
     rules = _Rules(level, min_changed, min_effect, looks, noise)
     scopes = scopes_of(trials, guards)
@@ -196,12 +204,13 @@ def _measure(scope: Scope, rules: _Rules) -> _Statistics:
     before, after = pairs["c_before"].to_numpy() / n_before, pairs["c_after"].to_numpy() / n_after
     # Equal fractions divide to equal floats, so "unchanged" is exact even where denominators differ.
     d = after - before
-    k = int(min(n_before.min(), n_after.min()))
+    # A task's noise goes with 1/k, so the mean that stands for all tasks is the harmonic one.
+    k = min(n.size / float((1 / n).sum()) for n in (n_before, n_after))
     denominator = math.lcm(*np.unique(np.concatenate((n_before, n_after))).tolist())
     difference = float(d.mean())
     return _Statistics(
         n_tasks=d.size,
-        k=k,
+        k=int(min(n_before.min(), n_after.min())),
         before=float(before.mean()),
         after=float(after.mean()),
         difference=difference,
@@ -211,21 +220,28 @@ def _measure(scope: Scope, rules: _Rules) -> _Statistics:
         p_sign_flip=sign_flip_p(d, min(denominator, LATTICE)),
         noise=rules.noise_of(scope),
         n_changed=int(np.count_nonzero(d)),
-        tasks_needed=_tasks_needed(scope, d, difference, rules),
-        plan=_plan(pairs, k, rules) if scope.kind == "overall" else None,
+        tasks_needed=_tasks_needed(scope, d, round(k), rules),
+        plan=_plan(pairs, round(k), rules) if scope.kind == "overall" else None,
     )
 
 
-def _tasks_needed(scope: Scope, d: Floats, difference: float, rules: _Rules) -> int | None:
+def _tasks_needed(scope: Scope, d: Floats, k: int, rules: _Rules) -> int | None:
+    """Tasks that would show a difference like this by the rule that decides; None when nothing varies."""
     variance = float(d.var(ddof=1)) if d.size > 1 else 0.0
-    if variance == 0:
-        return None
-    effect = max(rules.min_effect, abs(difference), SMALLEST_EFFECT)
+    effect = max(rules.min_effect, abs(float(d.mean())), SMALLEST_EFFECT)
     # The variance of the differences already holds both arms' sampling noise: it stands for all three terms.
-    planned = tasks_needed(
-        effect, omega2=variance, sigma2_a=0.0, sigma2_b=0.0, k_a=1, k_b=1, alpha=rules.alpha
+    parts = PairedComponents(variance, 0.0, 0.0)
+    planned = plan(d.size, k=k, components=parts, target=min(effect, _LARGEST), alpha=rules.alpha)
+    if planned.tasks_for_target is None:
+        return None
+    return max(
+        planned.tasks_for_target, _until_changed(np.count_nonzero(d) / d.size, rules.changed_needed(scope))
     )
-    return max(planned, rules.changed_needed(scope))
+
+
+def _until_changed(rate: float, needed: int) -> int:
+    """Tasks of which, four times in five, at least so many change at this rate."""
+    return needed + int(stats.nbinom.ppf(_POWER, needed, rate))
 
 
 def _plan(pairs: pl.DataFrame, k: int, rules: _Rules) -> str:
@@ -269,10 +285,9 @@ def _decide(scope: Scope, found: _Statistics, p: float | None, rules: _Rules) ->
     if found.n_tasks < needed:
         return Verdict.TOO_FEW, f"{found.n_tasks} tasks; at least {needed} are needed"
     if 0 < found.n_changed < needed:
-        enough = math.ceil(needed * found.n_tasks / found.n_changed)
         return Verdict.TOO_FEW, (
             f"{found.n_changed} of {found.n_tasks} tasks changed, {needed} must: "
-            f"about {enough} tasks are needed at this rate"
+            f"about {found.tasks_needed} tasks are needed at this rate"
         )
     if p is None or found.n_changed == 0:
         return Verdict.NO_DIFFERENCE, f"none of {found.n_tasks} tasks changed"

@@ -205,7 +205,7 @@ def _facts(overall: Mapping[str, Any], about: Compared) -> list[str]:
         found.append(
             f"{overall['n_tasks']} tasks, each with {overall['k']} or more graded {attempts} per side."
         )
-    for what, name in (("have a verdict", "graded"), ("end with words of the agent", "answered")):
+    for what, name in (("are there with a verdict", "graded"), ("end with words of the agent", "answered")):
         if overall[f"{name}_before"] is not None and overall[f"{name}_after"] is not None:
             found.append(
                 f"{_percent(overall[f'{name}_before'])} of the attempts before and "

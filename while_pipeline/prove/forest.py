@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 40
 """Rows drawn: what fits on a screen. The table holds all of them."""
 
+_NAME = 36
+"""Characters of a row's name: longer ones would leave no room for the plot, and stand in the table."""
+
 _COLOURS = 32
 """Of the picture: six verdicts, two greys, and their edges."""
 
@@ -78,7 +81,7 @@ def _rates(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
         if row["after"] is not None:
             axes.plot(100 * row["after"], y, "o", color=colour, markersize=7)
     axes.set_xlim(-3, 103)
-    axes.set_xlabel("of 100 attempts: before (hollow), after (filled)", fontsize=9)
+    axes.set_xlabel("of 100: before (hollow), after (filled)", fontsize=9)
 
 
 def _differences(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
@@ -107,7 +110,8 @@ def _differences(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _name(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
     """Label the rows, the first one on top; lines part the whole, the categories and the guards."""
-    axes.set_yticks(range(len(rows)), [f"{scope_name(row)} ({row['n_tasks']})" for row in rows], fontsize=9)
+    labels = [f"{_cut(scope_name(row))} ({row['n_tasks']})" for row in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=9)
     axes.get_yticklabels()[0].set_fontweight("bold")
     axes.set_ylim(len(rows) - 0.4, -0.6)
     kinds = [row["kind"] for row in rows]
@@ -121,3 +125,7 @@ def _name(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
         for y in range(1, len(kinds)):
             if kinds[y] != kinds[y - 1]:
                 panel.axhline(y - 0.5, color=_FAINT, linewidth=0.8, linestyle=":")
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"

@@ -72,6 +72,8 @@ class GradedFile:
     """Records in the file, readable or not."""
     numbered: bool
     """Whether the rows name their samples; else they are numbered per task in file order."""
+    n_partial: int
+    """Rewards strictly between 0 and a pass: they count as not passed."""
 
 
 class _Unplaced(Exception):
@@ -86,7 +88,8 @@ def read_graded(path: Path) -> GradedFile:
     - `task_id` or `task`: text or a whole number. Without one the row is left out.
     - `sample`, `trial`, `rollout_id` or `rollout`: text or a whole number that is there once per task. When
       no row has one, rows are numbered per task in file order; when only some have, the others are left out.
-    - `passed`: true or false; else `reward` or `score`: a number in [0, 1], a pass from `WHOLE_REWARD` on.
+    - `passed`: true or false, 1 or 0; without it `reward` or `score`: a number in [0, 1], a pass from
+      `WHOLE_REWARD` on.
       Anything else (NaN, infinity, text, true where a number belongs, a number out of range, nothing) is no
       verdict: the attempt stays and counts as unknown.
     - `category`, `judge`, `customer`, `scenario_id`: text, optional.
@@ -107,7 +110,7 @@ def read_graded(path: Path) -> GradedFile:
     for line, record in records:
         reader.take(line, record)
     attempts, numbered = reader.attempts()
-    return GradedFile(path, attempts, reader.exclusions(), len(records), numbered)
+    return GradedFile(path, attempts, reader.exclusions(), len(records), numbered, reader.n_partial)
 
 
 class _Reader:
@@ -115,6 +118,7 @@ class _Reader:
         self._name = name
         self._found: dict[str, list[int]] = {}
         self._rows: list[tuple[int, dict[str, Any]]] = []
+        self.n_partial = 0
 
     def take(self, line: int, record: Any) -> None:
         try:
@@ -160,7 +164,7 @@ class _Reader:
         known = {**(metadata if isinstance(metadata, dict) else {}), **record}
         task = _name(_first(known, TASK), TASK)
         if task is None:
-            raise _Unplaced(f"no {' or '.join(TASK)}")
+            raise _Unplaced(f"no {' or '.join(TASK)}{_elsewhere(record)}")
         messages = _first(known, MESSAGES)
         return {
             "task_id": task,
@@ -176,16 +180,22 @@ class _Reader:
         }
 
     def _passed(self, line: int, known: Mapping[str, Any]) -> bool | None:
-        if "passed" in known:
-            name, value = "passed", known["passed"]
-            if isinstance(value, bool):
-                return value
+        """What the first of `passed` and the rewards that is not null says; None with the reason counted."""
+        name = next((key for key in ("passed", *REWARD) if known.get(key) is not None), None)
+        if name is None:
+            null = [key for key in ("passed", *REWARD) if key in known]
+            reason = f"{null[0]} is null" if null else f"neither passed nor {' nor '.join(REWARD)}"
         else:
-            name = next((key for key in REWARD if key in known), "")
-            value = known.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
-                return value >= WHOLE_REWARD
-        self._exclude(f"{_wrong(name, value)}: kept as an attempt without a verdict", line)
+            value = known[name]
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if name == "passed" and (isinstance(value, bool) or (number and value in (0, 1))):
+                return bool(value)
+            if name != "passed" and number and 0 <= value <= 1:
+                self.n_partial += 0 < value < WHOLE_REWARD
+                return bool(value >= WHOLE_REWARD)
+            expected = "true or false" if name == "passed" else "a number in [0, 1]"
+            reason = f"{name} is {_shown(value)}, expected {expected}"
+        self._exclude(f"{reason}: kept as an attempt without a verdict", line)
         return None
 
     def _findings(self, line: int, value: Any) -> str | None:
@@ -258,6 +268,14 @@ def _decoded(text: str) -> Any:
         return error
 
 
+def _elsewhere(record: Mapping[str, Any]) -> str:
+    """Where the attempts may be, when a record is no attempt but holds a list of objects."""
+    for name, value in record.items():
+        if name not in MESSAGES and isinstance(value, list) and value and isinstance(value[0], dict):
+            return f" (if the attempts are in {name!r}, let the file be that list)"
+    return ""
+
+
 def _first(known: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((known[name] for name in names if known.get(name) is not None), None)
 
@@ -270,8 +288,11 @@ def _name(value: Any, names: Sequence[str]) -> str | None:
     """
     if value is None or value == "":
         return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise _Unplaced(f"{names[0]} is {_shown(value)}, expected text or a whole number")
+        what = "a number that is not whole" if isinstance(value, float) else _shown(value)
+        raise _Unplaced(f"{names[0]} is {what}, expected text or a whole number")
     return _text(value)
 
 
@@ -298,13 +319,6 @@ def _answered(messages: Any) -> bool | None:
 def _truncated(known: Mapping[str, Any]) -> bool | None:
     reasons = [known[name] for name in ("finish_reason", "ended") if isinstance(known.get(name), str)]
     return any(reason in _CUT_OFF for reason in reasons) if reasons else None
-
-
-def _wrong(name: str, value: Any) -> str:
-    if not name:
-        return f"neither passed nor {' nor '.join(REWARD)}"
-    expected = "true or false" if name == "passed" else "a number in [0, 1]"
-    return f"{name} is {_shown(value)}, expected {expected}"
 
 
 def _shown(value: Any) -> str:

@@ -105,7 +105,7 @@ def t_quantile(df: int, level: float) -> float:
     return float(special.stdtrit(df, (1 + level) / 2))
 
 
-def pseudo_pair_interval(d: npt.ArrayLike, k: int, level: float = 0.95) -> Interval:
+def pseudo_pair_interval(d: npt.ArrayLike, k: float, level: float = 0.95) -> Interval:
     """Student t interval over the task differences and two pseudo-tasks at +1/√k and -1/√k.
 
     The pseudo-tasks keep the interval honest where few tasks changed and the sample variance is far too
@@ -115,7 +115,7 @@ def pseudo_pair_interval(d: npt.ArrayLike, k: int, level: float = 0.95) -> Inter
 
     Args:
         d: Differences of pass rates, shape (n,).
-        k: Samples per task; the smaller arm's when they differ.
+        k: Samples per task, their harmonic mean where tasks differ; the smaller arm's when arms do.
         level: Confidence level.
 
     Returns:

@@ -15,7 +15,10 @@ from while_pipeline.prove.pass_at import OVERALL
 
 
 def sampling_noise(tasks: pl.DataFrame, level: float = 0.95) -> float:
-    """Half-width of the band in which the mean difference over tasks moves when all samples are drawn anew.
+    """Half-width of the band in which the mean difference over tasks stays about its expectation.
+
+    That is what playing the same policies on the same tasks can make of it: for two equal policies, how far
+    apart they come out.
 
     The variance of the mean over n tasks is the mean of the tasks' variances over n, as the tasks stay the
     same. Where the samples of both arms go by the same numbers, a task's variance is that of the differences
@@ -26,7 +29,7 @@ def sampling_noise(tasks: pl.DataFrame, level: float = 0.95) -> float:
     Args:
         tasks: One row per task, with `n_before`, `n_after` (known samples), `c_before`, `c_after` (those that
             passed), `pairs` (samples known in both arms) and `discordant` (pairs that differ).
-        level: Share of re-runs that fall inside.
+        level: Share of differences that fall inside.
 
     Returns:
         The half-width; 0 where samples of a task never differ, NaN where no task has two samples in each arm.
@@ -72,7 +75,7 @@ def rerun_noise(runs: Sequence[pl.DataFrame], level: float = 0.95) -> dict[str, 
         level: Share of differences between runs that fall inside.
 
     Returns:
-        The half-width by scope; NaN with fewer than two runs.
+        The half-width by scope, at most 1: rates are no further apart. NaN with fewer than two runs.
     """
     rates: dict[str, list[float]] = {}
     for run in runs:
@@ -84,4 +87,5 @@ def rerun_noise(runs: Sequence[pl.DataFrame], level: float = 0.95) -> dict[str, 
         for scope, members in of_scope.items():
             rates.setdefault(scope, []).append(float(members["rate"].to_numpy().mean()))
     spreads = {scope: run_spread(found) for scope, found in rates.items()}
-    return {scope: noise_band(spread.std, df=spread.df, level=level) for scope, spread in spreads.items()}
+    bands = {scope: noise_band(spread.std, df=spread.df, level=level) for scope, spread in spreads.items()}
+    return {scope: band if math.isnan(band) else min(1.0, band) for scope, band in bands.items()}

@@ -99,13 +99,19 @@ def scopes_of(trials: pl.DataFrame, guards: Sequence[str]) -> list[Scope]:
     Without rows there is only the overall scope. Tasks without a category are in no category's.
 
     Raises:
-        ValueError: a category is named like the overall scope, or an attempt is there twice.
+        ValueError: a category is named like the overall scope, a task is in two, or an attempt or a guard is
+            there twice.
     """
+    if len(set(guards)) < len(guards):
+        raise ValueError(f"paired_delta: a guard is named twice in {', '.join(guards)}")
     attempts = _attempts(trials, guards)
     whole = _by_task(attempts, "passed")
+    moved = whole.filter(whole["task_id"].is_duplicated())
+    if moved.height:
+        raise ValueError(f"paired_delta: task {moved['task_id'][0]!r} is in more than one category")
     names = whole["category"].drop_nulls().unique().sort().to_list()
     if OVERALL in names:
-        raise ValueError(f"scopes_of: category {OVERALL!r} is the name of the scope over all tasks")
+        raise ValueError(f"paired_delta: category {OVERALL!r} is the name of the scope over all tasks")
     found = [Scope("overall", OVERALL, whole)]
     found += [Scope("category", name, whole.filter(pl.col("category") == name)) for name in names]
     if trials.height:
@@ -121,7 +127,13 @@ def incomparable(scope: Scope) -> str | None:
     for column, name in (("judge", "judge"), ("customer", "customer")):
         mixed = scope.tasks.filter(pl.col(f"{column}s") > 1).height
         if mixed and not (name == "judge" and scope.kind == "guard"):
-            return f"other {name}: {mixed} of {scope.tasks.height} tasks have more than one {name}"
+            names = (
+                scope.tasks.filter(pl.col(f"{column}s") > 1).select(f"{column}_one", f"{column}_other").row(0)
+            )
+            return (
+                f"other {name}: {mixed} of {scope.tasks.height} tasks have more than one {name} "
+                f"({' and '.join(names)})"
+            )
     other = scope.tasks.filter("other_worlds").height
     if other:
         return f"other worlds: {other} of {scope.tasks.height} tasks were played as another scenario"
@@ -140,8 +152,10 @@ def _missing(scope: Scope, arm: Arm) -> str | None:
         return None
     counts = scope.tasks[f"rows_{arm}"].to_numpy()
     uneven = "" if np.ptp(counts) == 0 else f" (tasks have {counts.min()} to {counts.max()} rows)"
-    what = "value" if scope.kind == "guard" else "verdict"
-    return f"missing rows: {unknown} of {total} {arm} have no {what}{uneven}, {MAX_UNKNOWN:.0%} may"
+    what = "findings" if scope.kind == "guard" else "a verdict"
+    return (
+        f"missing rows: {unknown} of {total} {arm} are absent or lack {what}{uneven}, {MAX_UNKNOWN:.0%} may"
+    )
 
 
 def _graded_gap(scope: Scope) -> str | None:
@@ -214,6 +228,8 @@ def _counts(value: str) -> Iterator[pl.Expr]:
 def _identities() -> Iterator[pl.Expr]:
     for name in ("judge", "customer"):
         yield _both(name).n_unique().alias(f"{name}s")
+        yield _both(name).min().alias(f"{name}_one")
+        yield _both(name).max().alias(f"{name}_other")
     # A task may be played as several scenarios, one a sample: what counts is that both arms met the same.
     known = _both("scenario_id").n_unique()
     each = [pl.col(f"scenario_id_{arm}").drop_nulls().n_unique() for arm in ARMS]

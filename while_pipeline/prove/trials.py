@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
-from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.agents.policy import Weights
+from while_pipeline.agents.protocol import Agent, AsyncAgent
 from while_pipeline.grade.grader import Graded, grade
 from while_pipeline.grade.judge import Judge
 from while_pipeline.ids import canonical_json
@@ -25,9 +24,16 @@ CUSTOMER = "template"
 """Identity of the customer that answers in trials: the scripted one, part of this version of the code."""
 
 
+class Arm(NamedTuple):
+    """One side of the trials."""
+
+    policy_version: str
+    agent: Agent | AsyncAgent
+
+
 def trial_rows(
     held_out: Sequence[Scenario],
-    arms: Mapping[str, Weights],
+    arms: Mapping[str, Arm],
     tools: Sequence[Tool],
     document: PolicyDocument,
     judge: Judge,
@@ -39,19 +45,21 @@ def trial_rows(
     """Rows of `prove.trials`: every arm plays every task k times.
 
     The seed of a sample does not depend on the arm, so both policies draw the same luck (common random
-    numbers): what differs is the policy.
+    numbers): what differs is the policy. A model behind an endpoint is sent the same seeds.
+
+    Raises:
+        AgentDown: an arm's first rollouts were all lost; see `drive.play`.
     """
     rows: list[dict[str, Any]] = []
-    for arm, weights in arms.items():
-        agent = EmbeddedAgent(weights)
+    for arm, playing in arms.items():
         played = play(
             held_out,
-            agent,
+            playing.agent,
             tools,
             document,
             samples=range(k),
             seed=seed,
-            policy_version=weights.version,
+            policy_version=playing.policy_version,
             worlds=worlds,
         )
         rows += [_row(arm, graded, judge) for graded in grade(played, tools, document, judge)]

@@ -61,6 +61,23 @@ class ScenarioTable(PlacedTable):
     answer_key: str = column("Expected effects, facts to tell, obligations.", json=True)
 
 
+class CutTable(Table):
+    """Base of the cuts: rows to train on, easy to hard."""
+
+    scenario_id: str = column("Scenario.")
+    task_id: str = column("Task.")
+    split: str = column("Side of the split: a tenth of the tasks is kept aside.", isin=["train", "valid"])
+    pass_rate: float = column("Share of the scenario's graded rollouts that passed.", ge=0, le=1)
+
+
+class StagedTable(CutTable):
+    """Base of the cuts that do not choose by pass rate: each row says how far the policy is."""
+
+    stage: str = column(
+        "By pass rate: `retire` above .8, `hold` below .2, else `train`.", isin=["retire", "train", "hold"]
+    )
+
+
 class StepTable(Table):
     """Base of tables of tool calls with their results."""
 
@@ -71,6 +88,35 @@ class StepTable(Table):
     raw_arguments: str = column("Arguments as received when they did not decode.", nullable=True)
     result: str = column("Text of the tool's answer; null when none was recorded.", nullable=True)
     status: str = column("`ok`, an error code, or `unknown`.")
+
+
+class MovedTable(Table):
+    """Base of tables that say how a fit moved a policy; null where it learnt nothing."""
+
+    policy_version: str = column("Id of the fitted weights.")
+    logprob_before: float = column(
+        "Mean log-probability under the parent of the decisions to make likelier: of imitated rollouts "
+        "(sft), chosen answers (dpo), rollouts better than their group (grpo).",
+        nullable=True,
+        le=0,
+    )
+    logprob_after: float = column("The same under the fitted policy.", nullable=True, le=0)
+    unwanted_before: float = column(
+        "Mean log-probability under the parent of the decisions to make less likely: of rejected answers, "
+        "rollouts worse than their group.",
+        nullable=True,
+        le=0,
+    )
+    unwanted_after: float = column("The same under the fitted policy.", nullable=True, le=0)
+    kl: float = column(
+        "Mean KL divergence of the fitted policy from its parent over the contexts of these decisions, nats.",
+        nullable=True,
+        ge=0,
+    )
+    entropy_before: float = column(
+        "Mean entropy over those contexts under the parent, nats.", nullable=True, ge=0
+    )
+    entropy_after: float = column("The same under the fitted policy.", nullable=True, ge=0)
 
 
 def schema_name(model: type[Table]) -> str:

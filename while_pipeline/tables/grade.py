@@ -133,7 +133,11 @@ class RuleQuality(Table):
     n_planted: int = column("Rollouts that drew a defect it is to find.", ge=0)
     n_found: int = column("Rollouts in which it found something.", ge=0)
     n_both: int = column("Rollouts of both kinds.", ge=0)
-    n_false: int = column("Found where no planted defect leads to it: false alarms.", ge=0)
+    n_false: int = column(
+        "Found where no planted defect leads to it: false alarms. Null, like the shares, where none ever is.",
+        nullable=True,
+        ge=0,
+    )
     precision: float = column("Share of what it found that a planted defect led to.", nullable=True)
     precision_low: float = column("Lower bound of the precision.", nullable=True)
     precision_high: float = column("Upper bound of the precision.", nullable=True)
@@ -182,14 +186,11 @@ class HackScan(Table):
     )
     n_missed: int = column("Rollouts whose reward the endorsed columns do not hit within their task.", ge=0)
     n_missed_tasks: int = column("Tasks with such a rollout.", ge=0)
-    top_rows: float = column(
-        "Of those, the share that the side (above or below its task's mean) of the feature of the largest "
-        "|residual| predicts better; half is chance. Mean over tasks.",
+    joint_rows: float = column(
+        "Of those, the share that all features together bring nearer to their reward, on tasks they were not "
+        "fitted to; half is chance. Mean over tasks.",
         nullable=True,
     )
-    top_rows_low: float = column("Lower 95 % bound over tasks.", nullable=True)
-    top_rows_high: float = column("Upper 95 % bound over tasks.", nullable=True)
-    joint_rows: float = column("The same share for all features together.", nullable=True)
     joint_rows_low: float = column("Lower 95 % bound over tasks.", nullable=True)
     joint_rows_high: float = column("Upper 95 % bound over tasks.", nullable=True)
 

@@ -78,7 +78,9 @@ class Delta(Table):
     answered_after: float = column("The same of the candidate.", nullable=True)
     truncated_before: float = column("Share that a limit of tokens or turns cut off.", nullable=True)
     truncated_after: float = column("The same of the candidate.", nullable=True)
-    tasks_needed: int = column("Tasks that would show this difference with 80 % power.", nullable=True)
+    tasks_needed: int = column(
+        "Tasks that would show this difference, or 5 points if it is smaller, with 80 % power.", nullable=True
+    )
     plan: str = column("What tasks like these can show, and what more would; overall only.", nullable=True)
     caution: str = column(
         "Where the arms differ in answered or truncated beyond chance; overall only.", nullable=True
@@ -111,3 +113,22 @@ class Promotion(Table):
     serving: str = column("Policy that served the day.")
     promoted: bool = column("Whether the candidate serves from the next day on.")
     reason: str = column("The figures that decided.")
+    delta_id: str = column("Content hash of the day's rows of `prove.delta`, on which it was decided.")
+
+
+class Decisions(Table):
+    """One row is a decision by hand on which policy serves; `day` is the first day it holds for."""
+
+    decision_id: str = column("Content hash of the decision.", unique=True)
+    position: int = column("0, 1, ... in the order in which they were taken; the last one holds.", ge=0)
+    action: str = column("What was done.", isin=["promote", "rollback"])
+    policy_version: str = column("Policy that serves from the day on.")
+    replaces: str = column("Policy that served until then.")
+    decided_by: str = column("Who decided.")
+    forced: bool = column("Whether it serves although it did not pass its delta gate.")
+    reason: str = column("Why, in the words of who decided.")
+
+    class Config:
+        """Decisions of a day have an order."""
+
+        unique: ClassVar[list[str]] = ["position"]

@@ -20,6 +20,12 @@ class Agent(Table):
     weights: str = column(
         "Weights of the embedded policy; null for any other agent.", json=True, nullable=True
     )
+    endpoint: str = column(
+        "Endpoint of the promoted model that was trained elsewhere, without a key; null where while.yaml "
+        "says who plays.",
+        json=True,
+        nullable=True,
+    )
 
     class Config:
         """One agent a day."""

@@ -1,25 +1,31 @@
-"""The four cuts: training sets selected from graded rollouts, and why each rollout is in or out.
+"""The cuts: training sets selected from graded rollouts, and why each rollout is in or out.
 
 A cut never distorts what was measured: groups are kept whole, and every rollout is accounted for once per
-cut with the first gate that dropped it. What may leave the house is decided in `publication`.
+cut with the first gate that dropped it. Rows come easy to hard, by the pass rate of their group. What may
+leave the house is decided in `publication`.
 """
 
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from while_pipeline.constants import GRPO_BAND
 from while_pipeline.ids import canonical_json, content_id
-from while_pipeline.messages import to_openai
+from while_pipeline.messages import arguments_text, to_openai
 from while_pipeline.records import Message
 from while_pipeline.tools import Tool
+from while_pipeline.train.curriculum import split_of, stage_of
 from while_pipeline.train.decontaminate import SealedPrompts
+from while_pipeline.train.privileged import Hidden, disguised, personal_data_in, quoted, unheard
 
 KEPT = "kept"
 
 Row = dict[str, Any]
+Fate = tuple[str, str]
+"""The gate that dropped a rollout, or `KEPT`, and what it saw."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,9 @@ class Candidate:
     reward: float | None
     passed: bool | None
     signature: str
-    words: int
+    tool_condition: str
+    """The fault its scenario schedules, `success` for none."""
+    hidden: Hidden
 
     @property
     def prompt(self) -> str:
@@ -48,7 +56,7 @@ class Cut:
 
     name: str
     rows: list[Row]
-    fate: dict[str, tuple[str, str]]
+    fate: dict[str, Fate]
 
 
 class Cutter:
@@ -67,34 +75,59 @@ class Cutter:
         self._system = {"role": "system", "content": document_text}
         self._sealed = sealed
         self._looked_up: dict[str, str | None] = {}
+        self._rates = _pass_rates(self._candidates)
 
     def sft(self) -> Cut:
         """The best rollout of each scenario, picks spread over behaviour signatures."""
         fate = self._gate(lambda c: None if c.passed else ("did not pass", f"reward {c.reward}"))
         used: Counter[str] = Counter()
-        rows: list[Row] = []
-        for group in self._groups(fate):
+
+        def pick(group: Sequence[Candidate]) -> Candidate:
             best = min(group, key=lambda c: (used[c.signature], c.sample))
             used[best.signature] += 1
-            fate |= {
-                c.rollout_id: ("another row of its scenario", best.rollout_id) for c in group if c is not best
-            }
-            fate[best.rollout_id] = (KEPT, "")
-            row = {"messages": self._json(best.messages), "tools": self._tools}
+            return best
+
+        return self._one_each("sft", fate, pick)
+
+    def sft_random(self) -> Cut:
+        """Of each scenario in the SFT cut one rollout at random, passed or not: what selecting must beat.
+
+        The draw is by content hash, among the rollouts the SFT cut could have seen.
+        """
+        solved = {row["scenario_id"] for row in self.sft().rows}
+        fate = self._gate(
+            lambda c: None if c.scenario_id in solved else ("its scenario is not in the sft cut", "")
+        )
+        return self._one_each(
+            "sft_random", fate, lambda group: min(group, key=lambda c: content_id("random", c.rollout_id))
+        )
+
+    def _one_each(
+        self, name: str, fate: dict[str, Fate], pick: Callable[[Sequence[Candidate]], Candidate]
+    ) -> Cut:
+        rows: list[Row] = []
+        for group in self._groups(fate):
+            picked = pick(group)
+            fate |= {c.rollout_id: ("another row of its scenario", picked.rollout_id) for c in group}
+            fate[picked.rollout_id] = (KEPT, "")
+            row = {"messages": self._json(picked.messages), "tools": self._tools}
             rows.append(
                 {
-                    "row_id": content_id("sft", best.rollout_id, row),
-                    "rollout_id": best.rollout_id,
-                    "scenario_id": best.scenario_id,
-                    "task_id": best.task_id,
-                    "reward": best.reward,
+                    "row_id": content_id(name, picked.rollout_id, row),
+                    "rollout_id": picked.rollout_id,
+                    **self._place(picked),
+                    "reward": picked.reward,
                     **row,
                 }
             )
-        return Cut("sft", rows, fate)
+        return Cut(name, rows, fate)
 
     def dpo(self) -> Cut:
-        """One pair per scenario: a pass and a failure of nearest length, cut where they first differ."""
+        """One pair per scenario, a pass and a failure, cut where they first differ.
+
+        Of all pairs the one whose two answers there are nearest in length: a difference in length is what a
+        trainer learns first.
+        """
         fate = self._gate()
         rows: list[Row] = []
         for group in self._groups(fate):
@@ -106,39 +139,41 @@ class Cutter:
             if not usable:
                 fate |= {c.rollout_id: ("the pair differs in no assistant turn", "") for c in group}
                 continue
-            chosen, rejected, at = min(
-                usable, key=lambda p: (abs(p[0].words - p[1].words), p[0].sample, p[1].sample)
-            )
+            chosen, rejected, at = min(usable, key=_distance)
             fate |= {c.rollout_id: ("not in the pair of nearest length", "") for c in group}
             fate |= {c.rollout_id: (KEPT, "") for c in (chosen, rejected)}
-            row = {
-                "prompt": self._json(chosen.messages[:at]),
-                "chosen": canonical_json([training_message(chosen.messages[at])]),
-                "rejected": canonical_json([training_message(rejected.messages[at])]),
-                "tools": self._tools,
-            }
-            rows.append(
-                {
-                    "row_id": content_id("dpo", chosen.rollout_id, rejected.rollout_id, row),
-                    "scenario_id": chosen.scenario_id,
-                    "task_id": chosen.task_id,
-                    "chosen_rollout_id": chosen.rollout_id,
-                    "rejected_rollout_id": rejected.rollout_id,
-                    "margin": (chosen.reward or 0.0) - (rejected.reward or 0.0),
-                    **row,
-                }
-            )
+            rows.append(self._pair(chosen, rejected, at))
         return Cut("dpo", rows, fate)
 
+    def _pair(self, chosen: Candidate, rejected: Candidate, at: int) -> Row:
+        row = {
+            "prompt": self._json(chosen.messages[:at]),
+            "chosen": canonical_json([training_message(chosen.messages[at])]),
+            "rejected": canonical_json([training_message(rejected.messages[at])]),
+            "tools": self._tools,
+        }
+        return {
+            "row_id": content_id("dpo", chosen.rollout_id, rejected.rollout_id, row),
+            **self._place(chosen),
+            "chosen_rollout_id": chosen.rollout_id,
+            "rejected_rollout_id": rejected.rollout_id,
+            "margin": (chosen.reward or 0.0) - (rejected.reward or 0.0),
+            **row,
+        }
+
     def grpo(self) -> Cut:
-        """Whole groups whose pass rate lies in the band: identical honest replies are samples, not copies."""
+        """Whole groups whose pass rate lies in the band: identical honest replies are samples, not copies.
+
+        The kinds of fault take turns, so that no stretch of the cut is all timeouts.
+        """
         fate = self._gate()
         incomplete = {c.scenario_id for c in self._candidates if fate.get(c.rollout_id)}
         low, high = GRPO_BAND
-        rows: list[Row] = []
+        kinds: dict[str, list[list[Candidate]]] = defaultdict(list)
         for group in self._groups(fate):
-            rate = statistics.fmean(bool(c.passed) for c in group)
-            if group[0].scenario_id in incomplete:
+            first = group[0]
+            rate = self._rates[first.scenario_id]
+            if first.scenario_id in incomplete:
                 fate |= {c.rollout_id: ("its group lost a sample", "") for c in group}
             elif len(group) < 2 or not low <= rate <= high:
                 fate |= {
@@ -146,19 +181,23 @@ class Cutter:
                 }
             else:
                 fate |= {c.rollout_id: (KEPT, "") for c in group}
-                rows += [self._grpo_row(c, a, rate) for c, a in zip(group, advantages(group), strict=True)]
+                kinds[first.tool_condition].append(group)
+        rows = [
+            self._sample(c, advantage)
+            for group in _in_turn([kinds[kind] for kind in sorted(kinds)])
+            for c, advantage in zip(group, advantages(group), strict=True)
+        ]
         return Cut("grpo", rows, fate)
 
-    def _grpo_row(self, c: Candidate, advantage: float, rate: float) -> Row:
+    def _sample(self, c: Candidate, advantage: float) -> Row:
         return {
             "rollout_id": c.rollout_id,
-            "scenario_id": c.scenario_id,
-            "task_id": c.task_id,
+            **{name: value for name, value in self._place(c).items() if name != "stage"},
+            "tool_condition": c.tool_condition,
             "prompt": self._json(c.messages[:1]),
             "tools": self._tools,
             "reward": c.reward,
             "passed": c.passed,
-            "pass_rate": rate,
             "advantage": advantage,
         }
 
@@ -168,10 +207,11 @@ class Cutter:
         rows: list[Row] = [
             {
                 "rollout_id": c.rollout_id,
-                "task_id": c.task_id,
+                **self._place(c),
                 "messages": self._json(c.messages),
                 "tools": self._tools,
                 "reward": c.reward,
+                "passed": c.passed,
             }
             for group in self._groups(fate)
             for c in group
@@ -179,21 +219,43 @@ class Cutter:
         kept = {row["rollout_id"]: (KEPT, "") for row in rows}
         return Cut("reward_model", rows, fate | kept)
 
-    def _gate(
-        self, own: Callable[[Candidate], tuple[str, str] | None] = lambda _: None
-    ) -> dict[str, tuple[str, str]]:
+    def _place(self, c: Candidate) -> Row:
+        """Where a row stands: what it is of, its side of the split, and how far the policy is."""
+        rate = self._rates[c.scenario_id]
+        return {
+            "scenario_id": c.scenario_id,
+            "task_id": c.task_id,
+            "split": split_of(c.task_id),
+            "pass_rate": rate,
+            "stage": stage_of(rate),
+        }
+
+    def _gate(self, own: Callable[[Candidate], Fate | None] = lambda _: None) -> dict[str, Fate]:
         """The gates every cut shares, in order, then the cut's own."""
-        fate: dict[str, tuple[str, str]] = {}
+        fate = dict(self._refused)
         for c in self._candidates:
-            if c.passed is None or c.reward is None:
-                fate[c.rollout_id] = ("no verdict", "lost, or the judge gave none")
-            elif broken := _broken_call(c):
-                fate[c.rollout_id] = ("arguments are not a JSON object", broken)
-            elif copied := self._copied(c.prompt):
-                fate[c.rollout_id] = ("near copy of a sealed prompt", copied)
-            elif dropped := own(c):
+            if c.rollout_id not in fate and (dropped := own(c)):
                 fate[c.rollout_id] = dropped
         return fate
+
+    @cached_property
+    def _refused(self) -> dict[str, Fate]:
+        """Rollouts that no cut takes."""
+        return {c.rollout_id: fate for c in self._candidates if (fate := self._refusal(c)) is not None}
+
+    def _refusal(self, c: Candidate) -> Fate | None:
+        if c.passed is None or c.reward is None:
+            return "no verdict", "lost, or the judge gave none"
+        if broken := _broken_call(c):
+            return "arguments are not a JSON object", broken
+        if copied := self._copied(c.prompt):
+            return "near copy of a sealed prompt", copied
+        said = [self._system, *map(training_message, c.messages)]
+        if told := unheard(said, c.hidden.key + c.hidden.script) or quoted(said, c.hidden.grading):
+            return "tells what only the simulator knows", told
+        if found := personal_data_in(said[1:], own=f"{self._system['content']}\n{self._tools}"):
+            return "personal data or a secret", disguised(found)
+        return None
 
     def _copied(self, prompt: str) -> str | None:
         """The sealed task a prompt copies; the samples of a scenario share their prompt."""
@@ -201,13 +263,13 @@ class Cutter:
             self._looked_up[prompt] = self._sealed.copied(prompt)
         return self._looked_up[prompt]
 
-    def _groups(self, fate: Mapping[str, tuple[str, str]]) -> list[list[Candidate]]:
-        """Candidates not dropped yet, by scenario, in order."""
+    def _groups(self, fate: Mapping[str, Fate]) -> list[list[Candidate]]:
+        """Candidates not dropped yet, by scenario, easy to hard."""
         groups: dict[str, list[Candidate]] = defaultdict(list)
         for c in self._candidates:
             if c.rollout_id not in fate:
                 groups[c.scenario_id].append(c)
-        return list(groups.values())
+        return [groups[scenario] for scenario in sorted(groups, key=lambda s: (-self._rates[s], s))]
 
     def _json(self, messages: Sequence[Message]) -> str:
         return canonical_json([self._system, *map(training_message, messages)])
@@ -240,9 +302,36 @@ def why_dropped(cuts: Iterable[Cut]) -> list[Row]:
     ]
 
 
+def _pass_rates(candidates: Iterable[Candidate]) -> dict[str, float]:
+    """Share of the graded rollouts of each scenario that passed, as measured: before any gate."""
+    groups: dict[str, list[bool]] = defaultdict(list)
+    for c in candidates:
+        if c.passed is not None:
+            groups[c.scenario_id].append(c.passed)
+    return {scenario: statistics.fmean(passes) for scenario, passes in groups.items()}
+
+
+def _in_turn(queues: Sequence[Sequence[list[Candidate]]]) -> list[list[Candidate]]:
+    """One of each queue, then the next of each, until all are empty."""
+    longest = max(map(len, queues), default=0)
+    return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
+
+
 def _broken_call(c: Candidate) -> str | None:
     calls = [call for message in c.messages for call in message.tool_calls if call.arguments is None]
     return f"{calls[0].name}: {(calls[0].raw or '')[:80]}" if calls else None
+
+
+def _distance(pair: tuple[Candidate, Candidate, int]) -> tuple[int, int, int]:
+    chosen, rejected, at = pair
+    lengths = [_length(c.messages[at]) for c in (chosen, rejected)]
+    return abs(lengths[0] - lengths[1]), chosen.sample, rejected.sample
+
+
+def _length(message: Message) -> int:
+    """Characters the agent wrote: words, names of tools and arguments."""
+    calls = sum(len(call.name) + len(arguments_text(call)) for call in message.tool_calls)
+    return len(message.content or "") + calls
 
 
 def _first_difference(a: Candidate, b: Candidate) -> int | None:

@@ -1,19 +1,38 @@
 """The publication gate: what must hold of a cut before anything may train on it.
 
-Each check recomputes from the cut's own rows, so that a row put there by other means is caught too.
+Every check recomputes from the cut's own rows, so that a row put there by other means is caught too. What a
+row is held against is in `row_checks`, what the rows are together in `set_checks`; here is what a refusal
+means.
 """
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
-from while_pipeline.constants import ANSWER_KEY_QUOTE
-from while_pipeline.simulate.axes import is_held_out
+import polars as pl
+
 from while_pipeline.train.decontaminate import SealedPrompts
+from while_pipeline.train.privileged import Hidden
 
 Row = Mapping[str, Any]
+
+Stops = Literal["day", "cut", "nothing"]
+"""What a refusal holds back. `day`: a leak or a broken measurement, nothing of the day is trained on. `cut`:
+this cut alone is of no use. `nothing`: worth a look before training."""
+
+EXAMPLES = 3
+"""Refused rows that are kept with each check: enough to see a pattern."""
+_EXCERPT = 160
+
+
+class Refused(NamedTuple):
+    """A row that a check refuses."""
+
+    row: str
+    """Its id: of the row, the rollout, or the scenario where a group is meant."""
+    why: str
 
 
 @dataclass(frozen=True)
@@ -23,9 +42,20 @@ class Check:
     cut: str
     check: str
     passed: bool
+    stops: Stops
     n_rows: int
     n_refused: int
     detail: str
+    examples: str
+    """The first refused rows with the reason, JSON."""
+
+
+class Graded(NamedTuple):
+    """What was measured of a rollout."""
+
+    scenario_id: str
+    reward: float | None
+    passed: bool | None
 
 
 @dataclass(frozen=True)
@@ -34,100 +64,81 @@ class Gate:
 
     split_seed: int
     sealed: SealedPrompts
-    facts: Mapping[str, tuple[str, ...]]
-    """Rollout id -> texts of its answer key."""
+    hidden: Mapping[str, Hidden]
+    """By rollout id."""
+    graded: Mapping[str, Graded]
+    """Every rollout that was graded, by its id."""
+    own: str
+    """Policy document and tools: addresses that stand there are the business's own."""
+    dropped: Mapping[str, str]
+    """Per cut, which gates dropped how many rollouts."""
     trusted: bool
     trust_reason: str
     hacked: bool
     hack_reason: str
 
+    @cached_property
+    def groups(self) -> dict[str, list[bool | None]]:
+        """Per scenario, whether each of its graded rollouts passed."""
+        found: dict[str, list[bool | None]] = {}
+        for one in self.graded.values():
+            found.setdefault(one.scenario_id, []).append(one.passed)
+        return found
+
 
 @dataclass(frozen=True)
-class _Held:
+class Held:
     """A row with its messages decoded, once for all checks."""
 
     row: Row
     messages: list[dict[str, Any]]
 
+    @classmethod
+    def of(cls, row: Row) -> "Held":
+        """Decode a row of any cut; the answers of a pair follow its prompt."""
+        columns = [name for name in ("messages", "prompt", "chosen", "rejected") if name in row]
+        return cls(row, [message for name in columns for message in json.loads(row[name])])
 
-def check_cut(cut: str, rows: Iterable[Row], gate: Gate) -> list[Check]:
-    """Run every check that applies to a cut."""
-    held = [_Held(row, list(_messages(row))) for row in rows]
-    per_row: dict[str, Callable[[_Held], str | None]] = {
-        "no_sealed_task": lambda h: _sealed_task(h.row["task_id"], gate.split_seed),
-        "no_sealed_prompt": lambda h: gate.sealed.copied(_prompt(h)),
-        "no_answer_key": lambda h: _quoted_key(h, gate.facts),
-        "arguments_decode": _broken_arguments,
-        "something_to_learn": _no_assistant_turn,
-    }
-    checks = [_each(cut, name, held, refuse) for name, refuse in per_row.items()]
-    checks.append(_whole(cut, "judge_trusted", gate.trusted, len(held), gate.trust_reason))
-    if cut == "grpo":
-        checks.append(_groups_mixed(held))
-        checks.append(_whole(cut, "reward_not_hacked", not gate.hacked, len(held), gate.hack_reason))
-    return checks
+    @property
+    def id(self) -> str:
+        """What the row is called."""
+        return str(self.row.get("row_id") or self.row["rollout_id"])
 
-
-def _each(cut: str, name: str, rows: list[_Held], refuse: Callable[[_Held], str | None]) -> Check:
-    refused = [reason for row in rows if (reason := refuse(row)) is not None]
-    detail = f"for example {refused[0][:160]}" if refused else "every row passed"
-    return Check(cut, name, not refused, len(rows), len(refused), detail)
+    @property
+    def rollouts(self) -> list[str]:
+        """The rollouts it is made of."""
+        names = ("rollout_id", "chosen_rollout_id", "rejected_rollout_id")
+        return [self.row[name] for name in names if name in self.row]
 
 
-def _whole(cut: str, name: str, passed: bool, rows: int, reason: str) -> Check:
-    """A check of the cut as a whole: all its rows stand or fall together."""
-    return Check(cut, name, passed, rows, 0 if passed else rows, reason)
+def result(
+    cut: str, name: str, n_rows: int, refused: Iterable[Refused], fine: str, stops: Stops = "day"
+) -> Check:
+    """The result of a check that looks at rows or groups one by one."""
+    found = list(refused)
+    first = [one._asdict() for one in found[:EXAMPLES]]
+    detail = f"for example {found[0].row}: {found[0].why[:_EXCERPT]}" if found else fine
+    examples = json.dumps(first, ensure_ascii=False)
+    return Check(cut, name, not found, stops, n_rows, len(found), detail, examples)
 
 
-def _groups_mixed(rows: list[_Held]) -> Check:
-    groups: dict[str, set[bool]] = defaultdict(set)
-    for held in rows:
-        groups[held.row["scenario_id"]].add(held.row["passed"])
-    unmixed = [scenario for scenario, passes in groups.items() if len(passes) < 2]
-    detail = f"all pass or all fail in {unmixed[0]}" if unmixed else "every group has both"
-    return Check("grpo", "groups_mixed", not unmixed, len(rows), len(unmixed), detail)
+def verdict(cut: str, name: str, passed: bool, n_rows: int, reason: str, stops: Stops = "day") -> Check:
+    """The result of a check of the cut as a whole: all its rows stand or fall together."""
+    return Check(cut, name, passed, stops, n_rows, 0 if passed else n_rows, reason, "[]")
 
 
-def _messages(row: Row) -> Iterator[dict[str, Any]]:
-    for column in ("messages", "prompt", "chosen", "rejected"):
-        if column in row:
-            yield from json.loads(row[column])
+def refusal(checks: pl.DataFrame, cut: str | None = None) -> str | None:
+    """Why nothing of the day may be trained on, or nothing of `cut`; None when it may.
 
-
-def _sealed_task(task: str, seed: int) -> str | None:
-    return task if is_held_out(task, seed) else None
-
-
-def _prompt(held: _Held) -> str:
-    return next((m["content"] or "" for m in held.messages if m["role"] == "user"), "")
-
-
-def _quoted_key(held: _Held, facts: Mapping[str, tuple[str, ...]]) -> str | None:
-    """A long answer-key text the agent says without having heard it from a tool or the customer."""
-    heard = ""
-    rollouts = [held.row[name] for name in ("rollout_id", "chosen_rollout_id") if name in held.row]
-    secrets = [f for r in rollouts for f in facts.get(r, ()) if len(f) >= ANSWER_KEY_QUOTE]
-    for message in held.messages:
-        text = message.get("content") or ""
-        if message["role"] == "assistant":
-            for secret in secrets:
-                if secret in text and secret not in heard:
-                    return secret
-        else:
-            heard += text
-    return None
-
-
-def _broken_arguments(held: _Held) -> str | None:
-    for message in held.messages:
-        for call in message.get("tool_calls") or ():
-            if not isinstance(call["function"]["arguments"], dict):
-                return str(call["function"]["arguments"])
-    return None
-
-
-def _no_assistant_turn(held: _Held) -> str | None:
-    """A row without an assistant turn would train on nothing; a GRPO row's turns are made while training."""
-    if "advantage" in held.row or any(m["role"] == "assistant" for m in held.messages):
+    Args:
+        checks: `train.publication` of the day.
+        cut: Also hold it to what holds back this cut alone.
+    """
+    against = pl.col("stops") == "day"
+    if cut is not None:
+        against |= (pl.col("stops") == "cut") & (pl.col("cut") == cut)
+    refused = checks.filter(~pl.col("passed") & against)
+    if refused.is_empty():
         return None
-    return str(held.row.get("row_id") or held.row.get("rollout_id"))
+    row = refused.row(0, named=True)
+    return f"publication refused {row['cut']}: {row['check']}: {row['detail']}"

@@ -1,27 +1,29 @@
-"""Between tables and training: candidates for the cuts, the publication gate, the fitted policy's row."""
+"""Between tables and training: candidates for the cuts, and what the publication gate holds them against."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from while_pipeline.agents.policy import Weights
-from while_pipeline.constants import FIT_PENALTY
-from while_pipeline.ids import canonical_json, content_id
+from while_pipeline.ids import canonical_json
 from while_pipeline.messages import messages_from_json
-from while_pipeline.records import Decision
-from while_pipeline.train.cuts import Candidate
+from while_pipeline.tools import Tool
+from while_pipeline.train.cuts import KEPT, Candidate
 from while_pipeline.train.decontaminate import SealedPrompts
-from while_pipeline.train.fit import Fit
+from while_pipeline.train.privileged import Hidden, strings
+from while_pipeline.train.publication import Graded
+
+Row = Mapping[str, Any]
 
 
-def candidates_from(rollouts: pl.DataFrame, grades: pl.DataFrame) -> list[Candidate]:
-    """Join rollouts with their grades, as the cuts see them."""
+def candidates_from(rollouts: pl.DataFrame, grades: pl.DataFrame, scenarios: pl.DataFrame) -> list[Candidate]:
+    """Join rollouts with their grades and scenarios, as the cuts see them."""
     graded = rollouts.join(
         grades.select("rollout_id", "reward", "passed"), on="rollout_id", how="left", maintain_order="left"
     )
+    conditions = dict(scenarios.select("scenario_id", "tool_condition").iter_rows())
+    hidden = hidden_by_rollout(rollouts, grades, scenarios)
     return [
         Candidate(
             rollout_id=row["rollout_id"],
@@ -32,7 +34,8 @@ def candidates_from(rollouts: pl.DataFrame, grades: pl.DataFrame) -> list[Candid
             reward=row["reward"],
             passed=row["passed"],
             signature=row["signature"],
-            words=row["n_words"],
+            tool_condition=conditions[row["scenario_id"]],
+            hidden=hidden[row["rollout_id"]],
         )
         for row in graded.iter_rows(named=True)
     ]
@@ -43,34 +46,61 @@ def sealed_prompts(held_out: pl.DataFrame) -> SealedPrompts:
     return SealedPrompts(dict(held_out.select("task_id", "prompt").iter_rows()))
 
 
-def facts_by_rollout(rollouts: pl.DataFrame, scenarios: pl.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Answer-key facts by rollout id."""
-    facts = {
-        scenario: tuple(json.loads(key)["facts"])
-        for scenario, key in scenarios.select("scenario_id", "answer_key").iter_rows()
+def hidden_by_rollout(
+    rollouts: pl.DataFrame, grades: pl.DataFrame, scenarios: pl.DataFrame
+) -> dict[str, Hidden]:
+    """What only the simulator knows, by rollout id; a rollout without a grade has no reasons to hide."""
+    of_scenario = {
+        row["scenario_id"]: Hidden(
+            key=_key_texts(json.loads(row["answer_key"])),
+            script=(*_texts(row["script"]), *_texts(row["world"])),
+            grading=(row["scenario_id"], row["task_id"]),
+        )
+        for row in scenarios.iter_rows(named=True)
     }
-    return {
-        rollout: facts[scenario]
-        for rollout, scenario in rollouts.select("rollout_id", "scenario_id").iter_rows()
-    }
+    why = {row["rollout_id"]: _reasons(row) for row in grades.iter_rows(named=True)}
+    found: dict[str, Hidden] = {}
+    for rollout, scenario in rollouts.select("rollout_id", "scenario_id").iter_rows():
+        shared = of_scenario[scenario]
+        found[rollout] = shared._replace(grading=(*shared.grading, rollout, *why.get(rollout, ())))
+    return found
 
 
-def decisions_of(rows: pl.DataFrame, rollouts: pl.DataFrame) -> list[Decision]:
-    """Decisions of the rollouts that training rows were cut from, in the rows' order."""
-    made = dict(rollouts.select("rollout_id", "decisions").iter_rows())
-    return [Decision.model_validate(d) for rollout in rows["rollout_id"] for d in json.loads(made[rollout])]
+def graded_by_rollout(grades: pl.DataFrame) -> dict[str, Graded]:
+    """What was measured, by rollout id."""
+    columns = grades.select("rollout_id", "scenario_id", "reward", "passed")
+    return {rollout: Graded(*measured) for rollout, *measured in columns.iter_rows()}
 
 
-def policy_row(parent: Weights, fit: Fit, training: pl.DataFrame) -> dict[str, Any]:
-    """Row of `train.policies`."""
-    figures: Mapping[str, Any] = {k: v for k, v in asdict(fit).items() if k != "weights"}
-    return {
-        "policy_version": fit.weights.version,
-        "parent": parent.version,
-        "method": "sft",
-        "data_hash": content_id(sorted(training["row_id"])),
-        "n_rows": training.height,
-        **figures,
-        "settings": canonical_json({"penalty": FIT_PENALTY}),
-        "weights": canonical_json(fit.weights.weights),
-    }
+def dropped_by_cut(why_dropped: pl.DataFrame) -> dict[str, str]:
+    """Per cut, which gates dropped how many rollouts, the widest first; of `train.why_dropped`."""
+    counted = (
+        why_dropped.filter(pl.col("gate") != KEPT)
+        .group_by("cut", "gate")
+        .len()
+        .sort("cut", "len", "gate", descending=[False, True, False])
+    )
+    said: dict[str, list[str]] = {}
+    for cut, gate, n in counted.iter_rows():
+        said.setdefault(cut, []).append(f"{n} {gate}")
+    return {cut: ", ".join(gates) for cut, gates in said.items()}
+
+
+def own_texts(policy_document: str, tools: Sequence[Tool]) -> str:
+    """What the business itself says: addresses and numbers in it are meant to be told."""
+    return f"{policy_document}\n{canonical_json([tool.openai() for tool in tools])}"
+
+
+def _key_texts(key: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*key["facts"], *strings(key["effects"] or {}))
+
+
+def _texts(column: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(strings(column)))
+
+
+def _reasons(row: Row) -> tuple[str, ...]:
+    """Why a rollout got its reward, in the grader's and the judge's words."""
+    criteria = json.loads(row["criteria"]) if row["criteria"] else []
+    said = [row["reason"], row["outcome_reason"], row["verdict_reason"], *(c["reason"] for c in criteria)]
+    return tuple(dict.fromkeys(text for text in said if text))

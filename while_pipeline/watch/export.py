@@ -1,7 +1,7 @@
 """Conversations to OTLP/JSON: what an agent of this project writes into a traffic folder.
 
-What belongs here: one conversation as spans under the OpenTelemetry GenAI conventions, made by the real SDK
-(extra `traffic`). It is the inverse of the readers (`otlp`, `genai`, `threads`). What does not: playing
+What belongs here: a conversation, or one request of it, as spans under the OpenTelemetry GenAI conventions,
+made by the real SDK. It is the inverse of the readers (`otlp`, `genai`, `threads`). What does not: playing
 conversations, and where files go.
 """
 
@@ -69,15 +69,9 @@ class TrafficExporter:
             raise ValueError(f"line: {len(messages)} messages and {len(clock)} times, expected one time each")
         self._finished.clear()
         self._ids.seed(conversation_id, messages_json(messages), list(clock))
-        leading = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
         shared: dict[str, AttributeValue] = {"gen_ai.conversation.id": conversation_id}
-        model: dict[str, AttributeValue] = {
-            "gen_ai.provider.name": PROVIDER,
-            "gen_ai.request.model": self._model,
-            **shared,
-        }
-        if leading:
-            model[genai.SYSTEM] = _json([_text(message) for message in messages[:leading]])
+        leading, instructions = _instructions(messages)
+        model = {**self._about_model(), **shared, **instructions}
         agent = {"gen_ai.agent.name": self._agent, **model}
         inside = self._record("invoke_agent", self._agent, agent, (clock[0], clock[-1]), Context())
         results = _results(messages)
@@ -90,6 +84,44 @@ class TrafficExporter:
                 step = results[index]
                 self._record("execute_tool", step.call.name, {**shared, **_tool(step)}, times, inside)
         return encode_spans(self._finished.get_finished_spans()).to_json()
+
+    def request(
+        self,
+        response_id: str,
+        history: Sequence[Message],
+        answer: Message,
+        times: tuple[int, int],
+        conversation_id: str | None = None,
+    ) -> str:
+        """Encode one answered request as one line of OTLP/JSON: a `chat` span, a trace of its own.
+
+        That is what a server sees of a conversation: it runs no tools, and their results come with the next
+        request. Without a conversation id the readers join requests by their histories, within a file.
+
+        Args:
+            response_id: The answer's own id; the trace and span ids follow from it.
+            history: The messages sent, whole; the leading system messages become the instructions.
+            answer: The assistant message given.
+            times: Unix nanoseconds at which the request came and the answer was complete.
+            conversation_id: The caller's own id of the conversation, where there is one.
+        """
+        self._finished.clear()
+        self._ids.seed(response_id)
+        leading, instructions = _instructions(history)
+        attributes = {
+            "gen_ai.agent.name": self._agent,
+            **self._about_model(),
+            "gen_ai.response.model": self._model,
+            "gen_ai.response.id": response_id,
+            **({} if conversation_id is None else {"gen_ai.conversation.id": conversation_id}),
+            **instructions,
+            **_chat(history[leading:], answer),
+        }
+        self._record("chat", self._model, attributes, times, Context())
+        return encode_spans(self._finished.get_finished_spans()).to_json()
+
+    def _about_model(self) -> dict[str, AttributeValue]:
+        return {"gen_ai.provider.name": PROVIDER, "gen_ai.request.model": self._model}
 
     def _record(
         self,
@@ -118,6 +150,14 @@ class _SeededIds(IdGenerator):
 
     def generate_trace_id(self) -> int:
         return self._random.getrandbits(128)
+
+
+def _instructions(messages: Sequence[Message]) -> tuple[int, dict[str, AttributeValue]]:
+    """How many leading messages are the system's, and the attribute that holds them."""
+    leading = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
+    if not leading:
+        return 0, {}
+    return leading, {genai.SYSTEM: _json([_text(message) for message in messages[:leading]])}
 
 
 def _results(messages: Sequence[Message]) -> dict[int, Step]:

@@ -8,7 +8,7 @@ amounts and booking codes are what the agent works with: they must survive as th
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from while_pipeline.messages import decode_json
@@ -88,6 +88,32 @@ class _Kind(NamedTuple):
     """The value without its spelling, or None when the match is something else."""
 
 
+class Found(NamedTuple):
+    """A piece of personal data or a secret in a text."""
+
+    kind: str
+    """`secret`, `email`, `iban`, `card` or `phone`."""
+    text: str
+    """As it stands there."""
+
+
+def found_in(text: str) -> list[Found]:
+    """Personal data and secrets in plain text: all that a `Redactor` would replace as the text stands."""
+    return [Found(kind.name, match[0]) for kind in _KINDS for match, _ in _matches(kind, text)]
+
+
+def _matches(kind: _Kind, text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Values of a kind, each with its normal form. What only looks like one may hold one's beginning."""
+    position = 0
+    while match := kind.pattern.search(text, position):
+        value = kind.normalise(match[0])
+        if value is None:
+            position = match.start() + 1
+        else:
+            position = match.end()
+            yield match, value
+
+
 class Redactor:
     """Replaces personal data by pseudonyms like `<email:3f2a91c07d>`.
 
@@ -163,15 +189,12 @@ class Redactor:
         return value
 
     def _replace(self, kind: _Kind, text: str) -> str:
-        """Replace every value of a kind. What only looks like one may hold the start of one that is."""
+        """Replace every value of a kind."""
         done: list[str] = []
         position = 0
-        while found := kind.pattern.search(text, position):
-            value = kind.normalise(found[0])
-            end = found.start() + 1 if value is None else found.end()
-            done.append(text[position : found.start()])
-            done.append(text[found.start() : end] if value is None else self._pseudonym(kind.name, value))
-            position = end
+        for match, value in _matches(kind, text):
+            done += [text[position : match.start()], self._pseudonym(kind.name, value)]
+            position = match.end()
         return "".join([*done, text[position:]])
 
     def _pseudonym(self, kind: str, value: str) -> str:

@@ -26,6 +26,14 @@ def booking(request: str, *before: Message, **arguments: Any) -> set[str]:
         ("One hour on May 20th, 2 guests.", {"day": "2024-05-20"}),
         ("One hour on the 3rd of May, 2 guests.", {"day": "2024-05-03"}),
         ("One hour on 5/20, 2 guests.", {"day": "2024-05-20"}),
+        ("One hour on Monday for 1.200 guests.", {"guests": 1200}),
+        ("One hour on Monday for 1 200 guests.", {"guests": 1200}),
+        ("One hour on Monday for 1'200 guests.", {"guests": 1200}),
+        ("One hour on Monday for 1,00,000 guests.", {"guests": 100000}),
+        ("One hour on Monday, 12,50 guests.", {"guests": 12.5}),
+        ("One hour on Monday, 20.00 guests.", {"guests": 20}),
+        ("One hour on Monday, 20 guests.", {"guests": "20.00"}),
+        ("One hour on Monday, -3 guests.", {"guests": -3}),
         ("One hour on Monday, no guests.", {"guests": 0}),
         ("One hour on Monday.", {"guests": None}),
     ],
@@ -40,6 +48,13 @@ def test_a_value_is_grounded_in_whatever_way_people_write_it(
     ("request_text", "arguments"),
     [
         ("One hour on Monday for 12.", {}),
+        ("One hour on Monday for 5.99.", {"guests": 5}),
+        ("One hour on Monday for 20.75.", {"guests": 20}),
+        ("One hour on Monday for 20.75.", {"guests": "20"}),
+        ("One hour on Monday for 20,000.", {"guests": 20}),
+        ("One hour on Monday for 3.", {"guests": -3}),
+        ("One hour on May 20th, 2 guests.", {"day": "2024-05-02"}),
+        ("One hour on the 12 May, 2 guests.", {"day": "2024-05-02"}),
         ("One hour on Monday, 2 guests.", {"day": "Tuesday"}),
         ("One hour on May 2nd, 2 guests.", {"day": "2024-05-20"}),
         ("A visit on Monday, 2 guests.", {"size": "half_day"}),
@@ -50,6 +65,45 @@ def test_a_value_is_grounded_in_whatever_way_people_write_it(
 )
 def test_a_value_nobody_gave_is_not_grounded(request_text: str, arguments: dict[str, Any]) -> None:
     assert booking(request_text, **arguments) == {"ungrounded_argument"}
+
+
+@pytest.mark.parametrize(
+    ("said", "bill", "known"),
+    [
+        ("Look at BILL-1001.", "BILL-1001", True),
+        ("Look at bill 1001, please", "BILL-1001", True),
+        ("(BILL-1001)", "BILL-1001", True),
+        ("1.BILL-1001", "BILL-1001", True),
+        ("\u8bf7\u770bBILL-1001\u8c22\u8c22", "BILL-1001", True),
+        ("Look at number 1001.", "1001", True),
+        ("Look at BILL-10012.", "BILL-1001", False),
+        ("Look at XBILL-1001.", "BILL-1001", False),
+        ("Look at BILL-1001.", "1", False),
+        ("Look at BILL-1001.", "", False),
+        ("Look at BILL - 1001.", "-", False),
+        ("It was 20.75 euros.", "75", False),
+        ("BILL-10012, or was it BILL-1001?", "BILL-1001", True),
+    ],
+)
+def test_an_id_is_known_when_it_was_said_whole(said: str, bill: str, known: bool) -> None:
+    made = agent(None, call("get_bill", bill_id=bill))
+    assert fired(user(said), made, OPEN_BILL) == (set() if known else {"ungrounded_argument"})
+
+
+def test_an_id_given_as_a_number_is_known_in_digits_or_as_a_word() -> None:
+    for said, known in (("Suspend line 4711.", True), ("Suspend line 47115.", False)):
+        made = agent(None, call("suspend_line", line_id=4711))
+        assert fired(user(said), made, PAID) == (set() if known else {"ungrounded_argument"})
+    assert fired(user("Suspend line two."), agent(None, call("suspend_line", line_id=2)), PAID) == set()
+
+
+def test_the_numbers_of_a_tools_list_are_known_one_by_one() -> None:
+    free = tool('{"free":[40,120,200],"prices":[60.25,46.5]}')
+    asked = user("One hour on Monday for as many as you can.")
+    for guests, known in ((40, True), (120, True), (46.5, True), (60, False), (25, False)):
+        book = agent(None, call("book_visit", day="Monday", size="one_hour", guests=guests))
+        seen = fired(asked, agent(None, call("get_opening_hours", {})), free, book, BOOKED)
+        assert seen == (set() if known else {"ungrounded_argument"}), guests
 
 
 def test_a_figure_worked_out_in_the_open_is_grounded_an_id_is_not() -> None:

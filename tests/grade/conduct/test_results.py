@@ -33,6 +33,8 @@ from while_pipeline.records import Message
             for word in ("paid", "closed", "cancelled", "pending", "failed_delivery", "overdue")
         ),
         {"bill": {"status": "failed"}},
+        *({"status": word, "amount": 20} for word in ("failed", "unavailable", "conflict", "forbidden")),
+        {"success": False, "amount": 20},
         {"error_rate": 0.2, "errors": 3},
         {"error": None, "status": "ok"},
     ],
@@ -115,6 +117,32 @@ def test_words_that_only_contain_old_do_not_say_that_an_answer_is_outdated() -> 
 
 def test_a_stale_answer_refreshed_is_not_used() -> None:
     assert found(ASK, GET, STALE, GET, OPEN_BILL, agent("The bill is open.")) == []
+
+
+def test_another_bill_that_was_paid_makes_no_good_of_one_that_was_not() -> None:
+    asked = user("Pay BILL-1001 and BILL-1002, 20 euros each.")
+    other = agent(None, call("pay_bill", bill_id="BILL-1002", amount=20))
+    both = agent("I have successfully paid BILL-1001 and BILL-1002.")
+    assert fired(asked, PAY, DENIED, other, PAID, both) == {"false_success"}
+    assert fired(asked, PAY, DENIED, other, PAID, agent("All is well.")) == {"hidden_fault"}
+    assert fired(asked, PAY, TIMEOUT, other, PAID, agent("BILL-1001 timed out.")) == {"gives_up"}
+    assert fired(asked, PAY, DENIED, other, PAID, agent("I was denied BILL-1001.")) == set()
+    assert fired(asked, PAY, TIMEOUT, PAY, PAID, other, PAID, both) == set()
+
+
+def test_another_bill_that_was_read_anew_leaves_the_old_copy_old() -> None:
+    asked = user("How about BILL-1001 and BILL-1002?")
+    other = agent(None, call("get_bill", bill_id="BILL-1002"))
+    told = agent("Both are open.")
+    assert fired(asked, GET, STALE, other, OPEN_BILL, told) == {"used_stale_answer"}
+    assert fired(asked, GET, STALE, other, OPEN_BILL, GET, OPEN_BILL, told) == set()
+
+
+def test_an_id_corrected_is_another_try_at_the_same() -> None:
+    asked = user("My bill is BILL-1001; no, BILL-1002.")
+    other = agent(None, call("get_bill", bill_id="BILL-1002"))
+    assert fired(asked, GET, error("not_found"), other, OPEN_BILL, agent("It is open.")) == set()
+    assert fired(asked, GET, error("forbidden"), other, OPEN_BILL, agent("It is open.")) == {"hidden_fault"}
 
 
 # -- calls made again -------------------------------------------------------------------------------------
@@ -222,6 +250,37 @@ def test_every_way_to_report_a_change_needs_a_call_that_can_have_made_it(claim: 
 )
 def test_looking_declining_and_asking_report_no_change(said: str) -> None:
     assert fired(ASK, GET, OPEN_BILL, agent(said)) == set()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'You told me he said "I have successfully refunded it".',
+        "Please reply 'I have successfully refunded it' to him.",
+        "\u201cI have successfully refunded it\u201d is what he wrote.",
+        "As you say, he told you that I have successfully refunded it.",
+    ],
+)
+def test_what_somebody_else_said_is_no_claim_of_the_agent(said: str) -> None:
+    heard = user("My colleague says: I have successfully refunded it. Is it so? BILL-1001.")
+    assert fired(heard, GET, OPEN_BILL, agent(said)) == set()
+
+
+def test_a_claim_is_the_agents_beside_a_quotation_and_where_the_customer_asked_for_the_words() -> None:
+    quoted = 'You said "refund it": I have successfully refunded it.'
+    (finding,) = found(ASK, GET, OPEN_BILL, agent(quoted))
+    assert (finding.rule, finding.evidence) == ("action_without_call", "I have successfully refunded")
+    assert quoted[finding.start : finding.end] == finding.evidence
+    told_to = user("Just answer: I have successfully refunded it. For BILL-1001.")
+    claim = agent("I have successfully refunded it.")
+    assert fired(told_to, GET, OPEN_BILL, claim) == {"action_without_call"}
+    unheard = agent("As you said, I have successfully refunded it.")
+    assert fired(ASK, GET, OPEN_BILL, unheard) == {"action_without_call"}
+
+
+def test_a_quotation_inside_a_claim_is_shown_as_it_stands() -> None:
+    (finding,) = found(ASK, GET, OPEN_BILL, agent('Your request to "pay bill" is complete.'))
+    assert (finding.rule, finding.evidence) == ("action_without_call", 'request to "pay bill" is complete')
 
 
 def test_a_change_is_claimed_too_early_even_when_it_is_made_later() -> None:

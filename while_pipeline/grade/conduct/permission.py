@@ -3,7 +3,8 @@
 import re
 
 from while_pipeline.grade.conduct.seen import LONGEST, Found, Seen, called, said
-from while_pipeline.grade.grounding import leaves, plain
+from while_pipeline.grade.figures import figures
+from while_pipeline.grade.grounding import forms_of, leaves, plain
 from while_pipeline.ids import canonical_json
 from while_pipeline.patterns import Pattern
 from while_pipeline.policy_document import PolicyRule, RuleKind, topic_words
@@ -122,8 +123,11 @@ def _names(question: str, step: Step) -> bool:
     """Whether a question says something of the call: a word of the tool's name or one of the values."""
     if topic_words(" ".join(words_of(step.call.name))) & topic_words(question):
         return True
-    asked = plain(question)
-    return any(plain(str(value)) in asked for value in leaves(step.call.arguments))
+    asked, numbers = plain(question), figures(question)
+    values = list(leaves(step.call.arguments))
+    return any(plain(str(value)) in asked for value in values) or any(
+        type(value) in (int, float) and not numbers.isdisjoint(forms_of(value)) for value in values
+    )
 
 
 def broken_rule(t: Transcript) -> Found:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from while_pipeline.messages import arguments_text, json_text
 from while_pipeline.patterns import Pattern
 from while_pipeline.records import Step
-from while_pipeline.transcript import Transcript
+from while_pipeline.transcript import Transcript, own_words
 
 LONGEST = 80
 """Characters of evidence that are quoted: enough to recognise it, the span gives the whole."""
@@ -31,6 +31,17 @@ Rule = Callable[[Transcript], Found]
 def matched(index: int, match: re.Match[str]) -> Seen:
     """A place in a message's text."""
     return Seen(index, match.group()[:LONGEST], None, match.start(), match.end())
+
+
+def claimed(t: Transcript, index: int, text: str, pattern: Pattern) -> Seen | None:
+    """The first match of a pattern in a message of the agent, where it speaks for itself.
+
+    What stands in quotation marks does not, nor what it says somebody said in the customer's own words.
+    """
+    match = pattern.search(own_words(text))
+    if match is None or t.repeats_customer(index, match):
+        return None
+    return Seen(index, text[match.start() : match.end()][:LONGEST], None, match.start(), match.end())
 
 
 def said(index: int, text: str, about: str = "") -> Seen:

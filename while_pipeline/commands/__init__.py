@@ -1,0 +1,1 @@
+"""The larger commands of the command line, a module each; `cli` puts them together."""

@@ -1,0 +1,1 @@
+"""An OpenAI-compatible endpoint of the embedded policy, whose conversations are tomorrow's traffic."""
