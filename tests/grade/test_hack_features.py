@@ -1,5 +1,6 @@
 """What the hack scan reads of rollouts, and what it finds when a judge pays for one of them."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -325,6 +326,13 @@ def test_of_a_large_day_whole_tasks_are_scanned(warehouse: Warehouse) -> None:
     assert dict(found.frame.group_by("task_id").len().iter_rows()).items() <= sizes.items()
     assert 30 <= found.frame.height < 30 + max(sizes.values())
     assert found.n_day == len(GRADED)
+
+
+def test_the_tasks_scanned_go_by_a_hash_of_day_and_task(warehouse: Warehouse) -> None:
+    tasks = GRADES["task_id"].unique().to_list()
+    in_turn = sorted(tasks, key=lambda task: hashlib.md5(f"{DAY}{task}".encode()).hexdigest())
+    found = measured(warehouse.query(SAMPLE, [DAY, 30])).frame["task_id"].unique().to_list()
+    assert set(found) == set(in_turn[: len(found)])
 
 
 def test_another_day_is_not_looked_at(warehouse: Warehouse) -> None:
