@@ -24,6 +24,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from while_pipeline.commands.candidate import candidate
+from while_pipeline.commands.export import export
 from while_pipeline.commands.plan import plan
 from while_pipeline.commands.policies import policies
 from while_pipeline.commands.promote import promote
@@ -371,3 +372,4 @@ main.add_command(promote)
 main.add_command(rollback)
 main.add_command(withdraw)
 main.add_command(train)
+main.add_command(export)

@@ -138,7 +138,7 @@ def test_a_table_page_shows_columns_row_count_preview_and_parents(
     assert re.search(rf"partition_row_count\s.*?\n\s*{held}\n", text, re.DOTALL)
     assert all(part in text for part in ("VARCHAR", "non-nullable", "Messages, system message first"))
     _show_last_markdown(page)
-    page.wait_for(lambda text: "row_id\trollout_id\tscenario_id" in text)
+    page.wait_for(lambda text: "scenario_id\ttask_id\tsplit" in text)
 
 
 def test_the_delta_page_shows_the_answer_and_the_picture(page: Page, ui: str) -> None:

@@ -19,8 +19,8 @@ _ABOUT = {
         "Preferences: two answers to the same prompt, cut at the first assistant turn that differs. The "
         "conversation of the chosen one passed, that of the rejected one did not."
     ),
-    "grpo": "Groups of rollouts of one scenario, whole, that pass sometimes, with the advantage of each.",
-    "reward_model": "Every graded conversation with its reward.",
+    "grpo": "Scenarios that are solved sometimes: their group of rollouts, whole, passes in 20 to 80 %.",
+    "reward_model": "Graded conversations, those that passed and those that failed.",
 }
 _SIZES = (
     (10**3, "n<1K"),

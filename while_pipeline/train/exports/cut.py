@@ -1,0 +1,143 @@
+"""A stored cut, read to be exported: everything that may not leave is refused here, before a file is made."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+import polars as pl
+
+from while_pipeline.errors import ProjectError
+from while_pipeline.messages import decode_json, json_text
+from while_pipeline.project import DATABASE
+from while_pipeline.snapshot import read_snapshot, snapshot_path
+from while_pipeline.tables import grade, simulate, train, watch
+from while_pipeline.tables.base import CutTable, Table, table_name
+from while_pipeline.train.curriculum import Split
+from while_pipeline.train.publication import refusal
+from while_pipeline.train.trl.examples import examples
+from while_pipeline.train.trl.settings import Method
+
+CutName = Literal["sft", "sft_random", "dpo", "grpo", "reward_model"]
+
+Row = dict[str, Any]
+
+
+class _Kind(NamedTuple):
+    table: type[CutTable]
+    method: Method
+    """The method that trains on the cut: what it refuses is not exported."""
+    order: tuple[str, ...]
+    """Columns that order rows of an equal pass rate."""
+
+
+CUTS: Final[Mapping[CutName, _Kind]] = MappingProxyType(
+    {
+        "sft": _Kind(train.Sft, "sft", ("scenario_id",)),
+        "sft_random": _Kind(train.SftRandom, "sft", ("scenario_id",)),
+        "dpo": _Kind(train.Dpo, "dpo", ("scenario_id",)),
+        "grpo": _Kind(train.Grpo, "grpo", ("scenario_id", "rollout_id")),
+        "reward_model": _Kind(train.RewardModel, "reward", ("scenario_id", "rollout_id")),
+    }
+)
+
+_JSON = ("messages", "tools", "prompt", "chosen", "rejected")
+
+
+@dataclass(frozen=True)
+class CutRows:
+    """The rows of a published cut and what the manifest says of them."""
+
+    cut: CutName
+    day: str
+    """ISO date of the rollouts."""
+    rows: list[Row]
+    """Easy to hard; messages and tools decoded, arguments as objects."""
+    scenarios: Mapping[str, Row]
+    """The day's scenarios by id, as `simulate.scenarios` has them."""
+    document: str
+    """The policy document."""
+    policy_version: str
+    judge: str
+    checks: tuple[str, ...]
+    """Checks of the publication gate that the cut passed."""
+
+    @property
+    def own(self) -> str:
+        """Texts of the business itself, see `privileged.scan`."""
+        return f"{self.document}\n{json_text(self.rows[0]['tools'])}"
+
+    @property
+    def source(self) -> str:
+        """Where the rows come from, for errors."""
+        return f"{table_name(CUTS[self.cut].table)} of {self.day}"
+
+
+class Placed(NamedTuple):
+    """A row as a format writes it, and where it stands."""
+
+    task_id: str
+    split: Split
+    row: Row
+
+
+def read_cut(data: Path, day: dt.date, cut: CutName) -> CutRows:
+    """Read a day's cut from the published snapshot.
+
+    Raises:
+        ProjectError: the day was not run, the publication gate refused the cut or has not looked at it, or a
+            row is one that no trainer may get: see `examples`.
+        SnapshotError: nothing has been published yet.
+    """
+    kind = CUTS[cut]
+    source = f"{table_name(kind.table)} of {day}"
+    agent = _of(data, watch.Agent, day)
+    if agent.is_empty():
+        raise ProjectError(
+            source, "day", day.isoformat(), f"it was not run: `while-pipeline run --day {day}`"
+        )
+    checks = _of(data, train.Publication, day)
+    if (refused := refusal(checks, cut)) is not None:
+        raise ProjectError(source, "publication", cut, refused)
+    found = _of(data, kind.table, day)
+    if found.is_empty():
+        raise ProjectError(source, "rows", 0, "the cut is empty; `train.why_dropped` says what dropped each")
+    own_checks = checks.filter((pl.col("cut") == cut) & pl.col("passed"))["check"]
+    if own_checks.is_empty():
+        raise ProjectError(
+            source, "publication", cut, f"no gate has looked: `while-pipeline run --day {day}`"
+        )
+    found = found.sort("pass_rate", *kind.order, descending=[True, *[False] * len(kind.order)])
+    rows = [_decoded(row) for row in found.iter_rows(named=True)]
+    examples(kind.method, rows, source)
+    scenarios = _of(data, simulate.Scenarios, day).drop("day")
+    row = agent.row(0, named=True)
+    return CutRows(
+        cut=cut,
+        day=day.isoformat(),
+        rows=rows,
+        scenarios={one["scenario_id"]: one for one in scenarios.iter_rows(named=True)},
+        document=row["policy_document"],
+        policy_version=row["policy_version"],
+        judge=", ".join(_of(data, grade.Grades, day)["judge"].unique().sort()),
+        checks=tuple(own_checks.sort()),
+    )
+
+
+def by_scenario(rows: list[Row]) -> list[list[Row]]:
+    """The rows of each scenario, in the order in which the scenarios come first."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row["scenario_id"], []).append(row)
+    return list(groups.values())
+
+
+def _of(data: Path, model: type[Table], day: dt.date) -> pl.DataFrame:
+    sql = f"SELECT * FROM {table_name(model)} WHERE day = DATE '{day.isoformat()}'"
+    return read_snapshot(snapshot_path(data / DATABASE), sql)
+
+
+def _decoded(row: Row) -> Row:
+    return {name: decode_json(value) if name in _JSON else value for name, value in row.items()}

@@ -1,0 +1,149 @@
+"""One export from a stored cut to a folder."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import polars as pl
+
+from while_pipeline.errors import ProjectError
+from while_pipeline.train.card import dataset_card
+from while_pipeline.train.curriculum import Split
+from while_pipeline.train.exports import openai, trl, verifiers, verl
+from while_pipeline.train.exports.cut import CUTS, CutName, CutRows, Placed, Row
+from while_pipeline.train.exports.encode import jsonl, parquet
+from while_pipeline.train.exports.folder import CARD, MANIFEST, Content, require_free, write_folder
+from while_pipeline.train.manifest import ExportedFile, Manifest, make_manifest
+from while_pipeline.train.privileged import disguised, scan
+from while_pipeline.train.trl.run import check_rows, missing_extra
+from while_pipeline.train.trl.settings import Checked
+
+FormatName = Literal["trl", "openai", "verl", "verifiers"]
+
+
+@dataclass(frozen=True)
+class _Format:
+    rows: Callable[[CutRows], list[Placed]]
+    encode: Callable[[Sequence[Row]], bytes]
+    suffix: str
+    usage: Mapping[CutName, str]
+    """What the card says of each cut that the format has a shape for."""
+    below: Callable[[CutRows], str] = lambda _: ""
+    """Folder of the rows' files within the export."""
+    around: Callable[[CutRows], list[Content]] = lambda _: []
+    """Files beside those of the rows."""
+
+
+_FORMATS: Final[Mapping[FormatName, _Format]] = {
+    "trl": _Format(trl.rows_for, jsonl, "jsonl", trl.USAGE),
+    "openai": _Format(openai.rows_for, jsonl, "jsonl", openai.USAGE),
+    "verl": _Format(verl.rows_for, partial(parquet, schema=verl.SCHEMA), "parquet", verl.USAGE),
+    "verifiers": _Format(
+        verifiers.rows_for,
+        jsonl,
+        "jsonl",
+        verifiers.USAGE,
+        below=lambda cut: f"{verifiers.module_of(cut)}/",
+        around=verifiers.package_files,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An export that was written."""
+
+    folder: Path
+    manifest: Manifest
+    checked: Checked | None
+    """What TRL's own tokenising made of the rows; None when it was not asked."""
+    unchecked: str | None
+    """Why it was not asked; None when it was, and for formats that are not TRL's."""
+
+
+def export(cut: CutRows, form: FormatName, folder: Path, tokenizer: Path | None = None) -> Exported:
+    """Write a cut in a format to a folder, with its manifest and card.
+
+    Args:
+        cut: What is written.
+        form: The format.
+        folder: A new folder, or one with an earlier export of the same cut, format and day.
+        tokenizer: Folder of the tokenizer to hold a `trl` export against; None holds it against none.
+
+    Raises:
+        ProjectError: the format has no shape for the cut, the folder holds something else, the bytes hold
+            personal data or a secret, or the trainer would not train on the rows as they are. Nothing is
+            written then.
+    """
+    shape = _shape(cut.cut, form)
+    require_free(folder, cut.cut, form, cut.day)
+    placed = shape.rows(cut)
+    if all(one.split == "valid" for one in placed):
+        raise ProjectError(cut.source, "split", "valid", "every row is kept aside: none is left to train on")
+    contents = _contents(shape, cut, placed)
+    for content in contents:
+        if found := scan(content.content, cut.own):
+            raise ProjectError(
+                f"{cut.source}, {content.name}", "content", disguised(found[:3]), "personal data or a secret"
+            )
+    checked, unchecked = _checked(cut, placed, tokenizer) if form == "trl" else (None, None)
+    manifest = make_manifest(
+        cut.cut,
+        form,
+        cut.day,
+        pl.DataFrame([(one.task_id, one.split) for one in placed], schema=["task_id", "split"], orient="row"),
+        map(_described, contents),
+        policy_version=cut.policy_version,
+        judge=cut.judge,
+        checks=cut.checks,
+    )
+    card = f"{dataset_card(manifest)}\n## How to train on it\n\n{shape.usage[cut.cut]}\n"
+    about = (
+        Content(MANIFEST, f"{manifest.model_dump_json(indent=2)}\n".encode()),
+        Content(CARD, card.encode()),
+    )
+    write_folder(folder, (*contents, *about))
+    return Exported(folder, manifest, checked, unchecked)
+
+
+def _shape(cut: CutName, form: FormatName) -> _Format:
+    shape = _FORMATS[form]
+    if cut not in shape.usage:
+        known = ", ".join(name for name, other in _FORMATS.items() if cut in other.usage)
+        raise ProjectError(f"format {form}", "cut", cut, f"it has no shape for this cut; take {known}")
+    return shape
+
+
+def _contents(shape: _Format, cut: CutRows, placed: Sequence[Placed]) -> list[Content]:
+    """A file per side of the split that has rows, and what the format puts around them."""
+    sides: tuple[Split, ...] = get_args(Split)
+    rows = {side: [one.row for one in placed if one.split == side] for side in sides}
+    held = [
+        Content(f"{shape.below(cut)}{side}.{shape.suffix}", shape.encode(rows[side]), side, len(rows[side]))
+        for side in sides
+        if rows[side]
+    ]
+    return [*held, *shape.around(cut)]
+
+
+def _described(content: Content) -> ExportedFile:
+    return ExportedFile(
+        name=content.name,
+        split=content.split,
+        rows=content.rows,
+        bytes=len(content.content),
+        sha256=hashlib.sha256(content.content).hexdigest(),
+    )
+
+
+def _checked(
+    cut: CutRows, placed: Sequence[Placed], tokenizer: Path | None
+) -> tuple[Checked | None, str | None]:
+    if tokenizer is None:
+        return None, "no tokenizer was named (--tokenizer)"
+    if missing := missing_extra():
+        return None, f"the extra `train` is not installed: {', '.join(missing)}"
+    return check_rows(CUTS[cut.cut].method, [one.row for one in placed], tokenizer, cut.source), None

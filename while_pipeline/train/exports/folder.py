@@ -1,0 +1,98 @@
+"""An export's folder: it appears whole or not at all, and never in the place of something else."""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import NamedTuple
+
+from while_pipeline.errors import ProjectError
+from while_pipeline.train.curriculum import Split
+from while_pipeline.train.elsewhere import read_manifest
+
+MANIFEST, CARD = "manifest.json", "README.md"
+
+
+class Content(NamedTuple):
+    """A file to be written."""
+
+    name: str
+    """Path within the folder, with `/`."""
+    content: bytes
+    split: Split | None = None
+    """Side of the split its rows are on; None for a file that holds no rows."""
+    rows: int = 0
+
+
+def require_free(folder: Path, cut: str, form: str, day: str) -> None:
+    """See that a folder may be written: it is not there, is empty, or holds an earlier export of the same.
+
+    Raises:
+        ProjectError: it holds something else, which would be lost.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ProjectError(str(folder), "out", folder.name, "it is a file: name another folder")
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    if not there:
+        return
+    if MANIFEST not in there:
+        raise _something_else(folder, sorted(there)[0])
+    manifest = read_manifest(folder / MANIFEST)
+    if (manifest.cut, manifest.format, manifest.day) != (cut, form, day):
+        raise _something_else(folder, f"{manifest.cut} of {manifest.day}, format {manifest.format}")
+    if strange := there - {file.name for file in manifest.files} - {MANIFEST, CARD}:
+        raise _something_else(folder, sorted(strange)[0])
+
+
+def write_folder(folder: Path, contents: Iterable[Content]) -> None:
+    """Write files beside the folder, then move them into its place in one step.
+
+    A reader sees the folder with all its files or without any; an earlier export is gone only when the new
+    one is whole.
+
+    Raises:
+        ProjectError: the place cannot be written to.
+    """
+    folder = folder.resolve()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    except OSError as error:
+        raise ProjectError(str(folder), "out", folder.name, f"it cannot be written: {error}") from error
+    try:
+        # A folder of mkdtemp is for its owner's eyes alone; an export is as readable as any other file.
+        made.chmod(0o755)
+        for content in contents:
+            path = made / content.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.content)
+        _swap(made, folder)
+    except OSError as error:
+        raise ProjectError(str(folder), "out", folder.name, f"it cannot be written: {error}") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _swap(made: Path, folder: Path) -> None:
+    if not folder.exists():
+        os.replace(made, folder)
+        return
+    earlier = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        os.replace(folder, earlier)
+    except OSError:
+        earlier.rmdir()
+        raise
+    try:
+        os.replace(made, folder)
+    except OSError:
+        os.replace(earlier, folder)
+        raise
+    shutil.rmtree(earlier)
+
+
+def _something_else(folder: Path, what: str) -> ProjectError:
+    return ProjectError(str(folder), "out", what, "the folder holds something else: name another")
