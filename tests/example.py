@@ -109,7 +109,7 @@ def played(count: int, samples: int = 1, seed: int = 5) -> tuple[Rollout, ...]:
 
 def transcript(rollout: Rollout) -> Transcript:
     """A rollout of the example as the grader reads it."""
-    return transcript_of(rollout, BY_NAME, DOCUMENT)
+    return transcript_of(rollout.played, BY_NAME, DOCUMENT)
 
 
 def rollout_row(rollout: Rollout) -> Row:

@@ -44,7 +44,7 @@ def test_every_argument_has_a_source_and_fits_its_schema(name: str) -> None:
     by_name = {tool.name: tool for tool in tools}
     calls = 0
     for rollout in _rollouts(name):
-        transcript = transcript_of(rollout, by_name, document)
+        transcript = transcript_of(rollout.played, by_name, document)
         rules = {finding.rule for finding in findings(transcript)}
         assert not rules & {"ungrounded_argument", "placeholder_argument", "undeclared_tool"}
         for step in transcript.steps:

@@ -61,7 +61,7 @@ def _share_realised(
     )
     for rollout in played:
         cell = rollout.scenario.situation
-        axes = realised(cell, observe(transcript_of(rollout, by_name, document)))
+        axes = realised(cell, observe(transcript_of(rollout.played, by_name, document)))
         shown.update(combinations(((axis, getattr(cell, axis)) for axis in AXES if axis in axes), 2))
     return len(shown) / report.pairs_planned
 

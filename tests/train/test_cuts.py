@@ -1,83 +1,25 @@
 import json
 from collections import Counter
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from while_pipeline.records import Message, ToolCall
-from while_pipeline.tables import train
-from while_pipeline.tables.base import frame
-from while_pipeline.tools import parse_tools
-from while_pipeline.train.cuts import KEPT, Candidate, Cut, Cutter, advantages, training_message, why_dropped
-from while_pipeline.train.decontaminate import SealedPrompts
+from tests.candidates import (
+    BROKEN,
+    CUTS,
+    LOOK,
+    TOOLS,
+    agent,
+    call,
+    candidate,
+    cutter,
+    gates,
+    group,
+    tool,
+    user,
+)
+from while_pipeline.records import Message
+from while_pipeline.train.cuts import KEPT, advantages
 from while_pipeline.train.privileged import Hidden
-
-TOOLS = parse_tools([{"name": "get_bill", "parameters": {"type": "object", "properties": {}}}], "test")
-DAY = "2026-03-02"
-NOTHING_HIDDEN = Hidden()
-CUTS = {
-    "sft": train.Sft,
-    "sft_random": train.SftRandom,
-    "dpo": train.Dpo,
-    "grpo": train.Grpo,
-    "reward_model": train.RewardModel,
-}
-
-
-def user(text: str) -> Message:
-    return Message(role="user", content=text)
-
-
-def agent(text: str | None, *calls: ToolCall) -> Message:
-    return Message(role="assistant", content=text, tool_calls=calls)
-
-
-def call(bill: str = "B-1", call_id: str = "1") -> ToolCall:
-    return ToolCall(id=call_id, name="get_bill", arguments={"bill_id": bill})
-
-
-def tool(text: str, call_id: str = "1") -> Message:
-    return Message(role="tool", content=text, tool_call_id=call_id)
-
-
-def candidate(
-    scenario: str = "s",
-    sample: int = 0,
-    reward: float | None = 1.0,
-    *said: Message,
-    opening: str = "Hi",
-    signature: str = "x",
-    task: str | None = None,
-    tool_condition: str = "success",
-    hidden: Hidden = NOTHING_HIDDEN,
-) -> Candidate:
-    return Candidate(
-        rollout_id=f"{scenario}-{sample}",
-        scenario_id=scenario,
-        task_id=task or f"task of {scenario}",
-        sample=sample,
-        messages=(user(opening), *(said or (agent(f"answer {sample}"),))),
-        reward=reward,
-        passed=None if reward is None else reward == 1.0,
-        signature=signature,
-        tool_condition=tool_condition,
-        hidden=hidden,
-    )
-
-
-def group(passes: int, of: int, scenario: str = "s", **fields: Any) -> list[Candidate]:
-    return [candidate(scenario, i, 1.0 if i < passes else 0.0, **fields) for i in range(of)]
-
-
-def cutter(*candidates: Candidate, sealed: dict[str, str] | None = None) -> Cutter:
-    return Cutter(candidates, TOOLS, "The rules.", SealedPrompts(sealed or {}))
-
-
-def gates(cut: Cut) -> dict[str, str]:
-    return {rollout: gate for rollout, (gate, _) in cut.fate.items()}
-
 
 # -- SFT --------------------------------------------------------------------------------------------------
 
@@ -110,8 +52,6 @@ def test_sft_picks_are_spread_over_behaviours() -> None:
 
 
 # -- DPO --------------------------------------------------------------------------------------------------
-
-LOOK = (agent(None, call()), tool("open"))
 
 
 def test_dpo_is_cut_at_the_first_answer_that_differs_with_an_explicit_shared_prompt() -> None:
@@ -312,144 +252,3 @@ def test_the_pass_rate_counts_every_graded_rollout_even_one_that_a_gate_drops() 
     copied = candidate("s", 3, 1.0, agent(None, BROKEN))
     rows = cutter(*group(1, 3), copied, candidate("s", 4, None)).reward_model().rows
     assert [row["pass_rate"] for row in rows] == [0.5] * 3
-
-
-# -- gates every cut shares -------------------------------------------------------------------------------
-
-COPIED = "please look at my bill from march and pay it today if you can"
-SECRET = "REF-48213-XYZ"
-KEY, WHY = Hidden(key=(SECRET,)), Hidden(grading=("as the key asks",))
-BROKEN = ToolCall(id="1", name="get_bill", arguments=None, raw="{oops")
-
-
-@pytest.mark.parametrize("name", CUTS)
-@pytest.mark.parametrize(
-    ("dropped", "gate"),
-    [
-        (candidate("s", 0, None), "no verdict"),
-        (candidate("s", 0, 1.0, agent(None, BROKEN)), "arguments are not a JSON object"),
-        (candidate("s", 0, 1.0, opening=COPIED.upper() + "!"), "near copy of a sealed prompt"),
-        (
-            candidate("s", 0, 1.0, agent(f"It is {SECRET}."), hidden=KEY),
-            "tells what only the simulator knows",
-        ),
-        (
-            candidate("s", 0, 1.0, tool("Judged: as the key asks"), agent("Done."), hidden=WHY),
-            "tells what only the simulator knows",
-        ),
-        (candidate("s", 0, 1.0, agent("Write to jo@acme.io.")), "personal data or a secret"),
-        (
-            candidate("s", 0, 1.0, agent(f"{SECRET}, jo@acme.io"), hidden=KEY),
-            "tells what only the simulator knows",
-        ),
-        (candidate("s", 0, None, agent(None, BROKEN), opening=COPIED), "no verdict"),
-        (candidate("s", 0, 0.0, agent(None, BROKEN), opening=COPIED), "arguments are not a JSON object"),
-    ],
-)
-def test_the_first_gate_that_drops_a_rollout_is_named(name: str, dropped: Candidate, gate: str) -> None:
-    cut: Cut = getattr(cutter(dropped, sealed={"sealed task": COPIED}), name)()
-    assert cut.rows == []
-    assert gates(cut) == {"s-0": gate}
-
-
-def test_what_customer_or_tool_said_before_is_no_secret_and_an_own_address_no_personal_data() -> None:
-    heard = candidate("s", 0, 1.0, tool(SECRET), agent(f"It is {SECRET}."), hidden=KEY)
-    assert len(cutter(heard).sft().rows) == 1
-    asked = candidate("s", 0, 1.0, agent("Write to care@acme.io."))
-    made = Cutter([asked], TOOLS, "Complaints go to care@acme.io.", SealedPrompts({}))
-    assert len(made.sft().rows) == 1
-
-
-def test_why_dropped_does_not_repeat_personal_data() -> None:
-    cut = cutter(candidate("s", 0, 1.0, agent("Write to jo@acme.io."))).sft()
-    assert cut.fate["s-0"] == ("personal data or a secret", "email jo…")
-
-
-def test_the_reward_model_learns_from_every_graded_rollout() -> None:
-    cut = cutter(candidate("s", 0, 1.0), candidate("s", 1, 0.5), candidate("s", 2, None)).reward_model()
-    assert [row["reward"] for row in cut.rows] == [1.0, 0.5]
-    assert gates(cut) == {"s-0": KEPT, "s-1": KEPT, "s-2": "no verdict"}
-
-
-def test_a_training_message_without_calls_is_plain() -> None:
-    assert training_message(user("Hi")) == {"role": "user", "content": "Hi"}
-
-
-# -- any day ----------------------------------------------------------------------------------------------
-
-ANSWERS = st.sampled_from(
-    [(agent("a"),), (agent("b"),), (*LOOK, agent("a")), (*LOOK, agent("c")), (agent(None, BROKEN),)]
-)
-SAMPLES = st.tuples(
-    st.sampled_from([None, 0.0, 0.5, 1.0, 1.0]),
-    ANSWERS,
-    st.sampled_from("xyz"),
-    st.sampled_from(("stale", "timeout")),
-)
-DAYS = st.lists(st.lists(SAMPLES, min_size=1, max_size=6), max_size=5)
-OPENINGS = ("Hi", COPIED, "Hello there")
-
-
-def _candidates(day: list[list[tuple[Any, ...]]]) -> list[Candidate]:
-    return [
-        candidate(
-            f"s{s}", i, reward, *said, opening=OPENINGS[s % 3], signature=signature, tool_condition=kind
-        )
-        for s, samples in enumerate(day)
-        for i, (reward, said, signature, kind) in enumerate(samples)
-    ]
-
-
-def _all(made: Cutter) -> dict[str, Cut]:
-    return {name: getattr(made, name)() for name in CUTS}
-
-
-def _kept(cut: Cut) -> list[str]:
-    ids = ("rollout_id", "chosen_rollout_id", "rejected_rollout_id")
-    return sorted(row[name] for row in cut.rows for name in ids if name in row)
-
-
-@settings(max_examples=60, deadline=None)
-@given(DAYS)
-def test_every_rollout_is_accounted_for_once_per_cut_and_what_is_kept_is_in_the_cut(
-    day: list[list[tuple[Any, ...]]],
-) -> None:
-    candidates = _candidates(day)
-    cuts = _all(cutter(*candidates, sealed={"t": COPIED}))
-    fates = why_dropped(cuts.values())
-    expected = {(c.rollout_id, name) for c in candidates for name in CUTS}
-    assert Counter((row["rollout_id"], row["cut"]) for row in fates) == Counter(expected)
-    for name, cut in cuts.items():
-        kept = sorted(row["rollout_id"] for row in fates if row["cut"] == name and row["gate"] == KEPT)
-        assert kept == _kept(cut)
-        assert len(set(kept)) == len(kept)
-
-
-@settings(max_examples=60, deadline=None)
-@given(DAYS)
-def test_no_pair_is_identical_and_no_group_is_bent(day: list[list[tuple[Any, ...]]]) -> None:
-    candidates = _candidates(day)
-    cuts = _all(cutter(*candidates))
-    for row in cuts["dpo"].rows:
-        assert row["chosen"] != row["rejected"]
-    for scenario, rate in {(row["scenario_id"], row["pass_rate"]) for row in cuts["grpo"].rows}:
-        measured = [c.passed for c in candidates if c.scenario_id == scenario]
-        in_file = [row["passed"] for row in cuts["grpo"].rows if row["scenario_id"] == scenario]
-        assert None not in measured
-        assert sum(in_file) / len(in_file) == rate == sum(map(bool, measured)) / len(measured)
-
-
-@settings(max_examples=20, deadline=None)
-@given(DAYS, st.randoms(use_true_random=False))
-def test_the_order_rollouts_arrive_in_changes_nothing(day: list[list[tuple[Any, ...]]], rng: Any) -> None:
-    candidates = _candidates(day)
-    shuffled = rng.sample(candidates, len(candidates))
-    assert _all(cutter(*candidates)) == _all(cutter(*shuffled))
-
-
-def test_every_cut_is_a_frame_its_table_accepts() -> None:
-    made = cutter(*group(3, 8, "a"), *group(8, 8, "b"), candidate("c", 0, None))
-    cuts = _all(made)
-    for name, cut in cuts.items():
-        assert frame(CUTS[name], DAY, cut.rows).height == len(cut.rows) > 0
-    assert frame(train.WhyDropped, DAY, why_dropped(cuts.values())).height == 17 * 5

@@ -9,7 +9,7 @@ from while_pipeline.grade.judge import Case, Judge, Verdict
 from while_pipeline.grade.outcome import Outcome, outcome
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.records import Finding
-from while_pipeline.simulate.rollout import Rollout
+from while_pipeline.simulate.rollout import Played, Rollout
 from while_pipeline.tools import Tool
 from while_pipeline.transcript import Transcript
 
@@ -63,9 +63,25 @@ class Graded:
         return found or self.verdict.reason
 
 
-def transcript_of(rollout: Rollout, tools: Mapping[str, Tool], document: PolicyDocument) -> Transcript:
-    """The rollout as graders see it."""
-    return Transcript(rollout.messages, tools, document, rollout.played.finish_reason)
+def transcript_of(played: Played, tools: Mapping[str, Tool], document: PolicyDocument) -> Transcript:
+    """A conversation as graders see it."""
+    return Transcript(played.messages, tools, document, played.finish_reason)
+
+
+def case_of(
+    played: Played,
+    tools: Mapping[str, Tool],
+    document: PolicyDocument,
+    found: Sequence[Finding] | None = None,
+) -> Case:
+    """What a judge is shown of a conversation; `found` are its conduct findings where they are known."""
+    transcript = transcript_of(played, tools, document)
+    return Case(
+        transcript,
+        tuple(findings(transcript) if found is None else found),
+        outcome(played, transcript),
+        group=played.scenario.scenario_id,
+    )
 
 
 def conduct(
@@ -82,7 +98,7 @@ def conduct(
     made, found = list(rollouts), dict[int, list[Finding]]()
     for rollout in made:
         if id(rollout.played) not in found:
-            found[id(rollout.played)] = findings(transcript_of(rollout, by_name, document))
+            found[id(rollout.played)] = findings(transcript_of(rollout.played, by_name, document))
     return {rollout.rollout_id: found[id(rollout.played)] for rollout in made}
 
 
@@ -107,14 +123,8 @@ def grade(
     cases: dict[int, Case] = {}
     for rollout in made:
         if id(rollout.played) not in cases:
-            transcript = transcript_of(rollout, by_name, document)
-            found = findings(transcript) if known is None else known.get(rollout.rollout_id, ())
-            cases[id(rollout.played)] = Case(
-                transcript,
-                tuple(found),
-                outcome(rollout.played, transcript),
-                group=rollout.scenario.scenario_id,
-            )
+            found = None if known is None else known.get(rollout.rollout_id, ())
+            cases[id(rollout.played)] = case_of(rollout.played, by_name, document, found)
     verdicts = dict(zip(cases, judge.verdicts(list(cases.values())), strict=True))
     return [_graded(rollout, cases[key], verdicts[key]) for rollout in made for key in (id(rollout.played),)]
 

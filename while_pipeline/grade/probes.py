@@ -11,16 +11,13 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from while_pipeline.grade.agreement import proportion
-from while_pipeline.grade.conduct import findings
 from while_pipeline.grade.controls import gold_of
-from while_pipeline.grade.grader import Graded
-from while_pipeline.grade.judge import Case, Judge
-from while_pipeline.grade.outcome import outcome
+from while_pipeline.grade.grader import Graded, case_of
+from while_pipeline.grade.judge import Judge
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.records import Message, ToolCall
 from while_pipeline.simulate.rollout import Played
 from while_pipeline.tools import Tool
-from while_pipeline.transcript import Transcript
 
 PROBED = 24
 """Controls a probe edits at most: enough for the 20 that a flag asks for though some get no verdict. Eight
@@ -189,13 +186,6 @@ def flags(rows: Iterable[Probed]) -> list[str]:
         for row in rows
         if row.flagged
     ]
-
-
-def case_of(played: Played, tools: Tools, document: PolicyDocument) -> Case:
-    """What a judge is shown of a conversation."""
-    transcript = Transcript(played.messages, tools, document, played.finish_reason)
-    found = tuple(findings(transcript))
-    return Case(transcript, found, outcome(played, transcript), group=played.scenario.scenario_id)
 
 
 def _edited(on: Sequence[Played], edit: Edit, tools: Tools) -> list[tuple[Played, Played]]:

@@ -121,7 +121,7 @@ def rule_quality(
 
 
 def _rules_in(rollout: Rollout, tools: Mapping[str, Tool], document: PolicyDocument) -> frozenset[str]:
-    return frozenset(finding.rule for finding in findings(transcript_of(rollout, tools, document)))
+    return frozenset(finding.rule for finding in findings(transcript_of(rollout.played, tools, document)))
 
 
 def _share(labels: Iterable[tuple[str, bool]]) -> Share:

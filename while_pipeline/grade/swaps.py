@@ -11,8 +11,9 @@ from typing import NamedTuple
 import polars as pl
 
 from while_pipeline.grade.controls import LABELS, Controls, gold_of
+from while_pipeline.grade.grader import case_of
 from while_pipeline.grade.judge import Case, Choice, Judge
-from while_pipeline.grade.probes import Probed, case_of, rated, spread
+from while_pipeline.grade.probes import Probed, rated, spread
 from while_pipeline.ids import seed_of
 from while_pipeline.policy_document import PolicyDocument
 from while_pipeline.tools import Tool

@@ -65,7 +65,7 @@ class Night:
     def _probe(self, scenarios: Sequence[Scenario]) -> Iterator[tuple[Rollout, str, tuple[str, ...], bool]]:
         """Probes are judged by the rules whoever the judge is: searching must not cost model calls twice."""
         for graded in grade(self.play(scenarios, range(1)), self._tools, self._document, RulesJudge()):
-            transcript = transcript_of(graded.rollout, self._by_name, self._document)
+            transcript = transcript_of(graded.rollout.played, self._by_name, self._document)
             shown = realised(graded.rollout.scenario.situation, observe(transcript))
             yield graded.rollout, signature(transcript), tuple(shown), graded.passed is False
 
