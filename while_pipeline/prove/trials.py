@@ -62,7 +62,7 @@ def trial_rows(
             policy_version=playing.policy_version,
             worlds=worlds,
         )
-        rows += [_row(arm, graded, judge) for graded in grade(played, tools, document, judge)]
+        rows += [trial_row(arm, graded, judge) for graded in grade(played, tools, document, judge)]
     return rows
 
 
@@ -93,7 +93,8 @@ def about_trials(trials: pl.DataFrame, *, level: float, min_effect: float, looks
     )
 
 
-def _row(arm: str, graded: Graded, judge: Judge) -> dict[str, Any]:
+def trial_row(arm: str, graded: Graded, judge: Judge) -> dict[str, Any]:
+    """One row of `prove.trials`: a graded rollout of an arm."""
     rollout = graded.rollout
     found = canonical_json(sorted({finding.rule for finding in graded.findings}))
     return {

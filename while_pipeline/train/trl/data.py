@@ -101,7 +101,7 @@ def stored_rows(data: Path, day: dt.date, method: Method) -> TrainingRows:
         raise ProjectError(
             source, "rows", 0, f"the day has none; `while-pipeline run --day {day}` makes them"
         )
-    rows = [_decoded(row) for row in found.filter(pl.col("split") == "train").iter_rows(named=True)]
+    rows = [decoded(row) for row in found.filter(pl.col("split") == "train").iter_rows(named=True)]
     return TrainingRows(rows, source, day.isoformat())
 
 
@@ -131,7 +131,8 @@ def _of(data: Path, model: type[Table], day: dt.date) -> pl.DataFrame:
     return read_snapshot(snapshot_path(data / DATABASE), sql)
 
 
-def _decoded(row: dict[str, Any]) -> Row:
+def decoded(row: dict[str, Any]) -> Row:
+    """A row of a cut with its messages and tools read from JSON."""
     return {name: json.loads(value) if name in _JSON else value for name, value in row.items()}
 
 

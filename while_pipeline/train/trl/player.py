@@ -1,8 +1,8 @@
 """A checkpoint plays episodes: many at once, token by token as it will be trained.
 
-What belongs here: sampling turns in batches, and keeping for each episode the tokens the model saw, those it
-wrote, and which are which. The tokens it wrote are never rendered anew: what is trained on is what it said.
-Needs the extra `train`.
+What belongs here: keeping for each episode the tokens the model saw, those it wrote, and which are which. The
+tokens it wrote are never rendered anew: what is trained on is what it said. How a batch is sampled belongs to
+`turns`. Needs the extra `train`.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from while_pipeline.simulate.rollout import Episode, Played, Rollout, Sample, sy
 from while_pipeline.train.cuts import training_message
 from while_pipeline.train.trl.game import Game, read_turn
 from while_pipeline.train.trl.template import Template, Tokenizer, render
+from while_pipeline.train.trl.turns import Turns
 
 
 @dataclass
@@ -86,10 +87,18 @@ class Player:
         traces = [self._begun(scenario, number, seed, version) for scenario, number in scenarios]
         for at in range(0, len(traces), width):
             batch = traces[at : at + width]
-            while awaiting := [trace for trace in batch if self._may_speak(trace)]:
-                texts = self._sampled(model, [trace.prompt + trace.completion for trace in awaiting])
-                for trace, ids in zip(awaiting, texts, strict=True):
-                    self._take(trace, ids)
+            turns = Turns(
+                model,
+                [trace.prompt for trace in batch],
+                ends=self._ends,
+                pad=self._tokenizer.pad_token_id,
+                turn_tokens=self._turn_tokens,
+            )
+            while awaiting := [row for row, trace in enumerate(batch) if self._may_speak(trace)]:
+                contexts = [batch[row].prompt + batch[row].completion for row in awaiting]
+                said = turns.sample(awaiting, contexts, temperature=self._temperature)
+                for row, ids in zip(awaiting, said, strict=True):
+                    self._take(batch[row], ids)
         return traces
 
     def _begun(self, scenario: str, number: int, seed: int, version: str) -> Trace:
@@ -107,29 +116,6 @@ class Player:
             trace.episode.lose("the prompt leaves no room for a turn in the model's context")
         trace.episode.awaits = "nobody"
         return False
-
-    @torch.inference_mode()
-    def _sampled(self, model: Any, contexts: Sequence[list[int]]) -> list[list[int]]:
-        """One turn per context, its end token included."""
-        pad = self._tokenizer.pad_token_id
-        longest = max(map(len, contexts))
-        ids = torch.tensor([[pad] * (longest - len(c)) + c for c in contexts], device=model.device)
-        mask = torch.tensor([[0] * (longest - len(c)) + [1] * len(c) for c in contexts], device=model.device)
-        sampling = {"do_sample": False} if self._temperature == 0 else {"temperature": self._temperature}
-        out = model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            max_new_tokens=self._turn_tokens,
-            eos_token_id=sorted(self._ends),
-            pad_token_id=pad,
-            # The whole distribution: a cut-off tail would be another policy than the one that is trained.
-            **({"do_sample": True, "top_k": 0, "top_p": 1.0} | sampling),
-        )
-        return [self._until_end(row) for row in out[:, longest:].tolist()]
-
-    def _until_end(self, ids: list[int]) -> list[int]:
-        end = next((at for at, token in enumerate(ids) if token in self._ends), len(ids))
-        return ids[: end + 1]
 
     def _take(self, trace: Trace, ids: list[int]) -> None:
         """Go on with the agent's turn: the world and the customer answer."""
