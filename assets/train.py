@@ -1,6 +1,8 @@
 """Train: the cuts, why the rest was dropped, the publication gate, and the next policy."""
 
+import datetime as dt
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import dagster as dg
@@ -16,6 +18,7 @@ from while_pipeline.tables import grade, prove, simulate, train, watch
 from while_pipeline.tables.base import Table, frame
 from while_pipeline.train.cuts import Cut, Cutter
 from while_pipeline.train.cuts import why_dropped as fates
+from while_pipeline.train.exports.day import export_day
 from while_pipeline.train.fit import NothingToFit
 from while_pipeline.train.fit_rows import Lesson, head_rows, learn, policy_figures, policy_row
 from while_pipeline.train.policy_report import heads_markdown
@@ -160,6 +163,32 @@ def gate_of_cuts(warehouse: Warehouse, project: Project, day: str) -> Gate:
         hacked=hacked is not None,
         hack_reason=hacked or str(hack["reason"].first()),
     )
+
+
+@table_assets(
+    train.Exports,
+    deps=[*CUTS.values(), train.Publication, watch.Agent, simulate.Scenarios, grade.Grades],
+)
+def exports(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
+    """Files under `data/exports/DAY/CUT-FORMAT`, in the formats that `train.exports` names."""
+    day, loaded = context.partition_key, project.load()
+    require_publication(warehouse, day)
+    data = Path(warehouse.database).parent
+    with warehouse.connect():
+        rows = list(
+            export_day(
+                lambda model: warehouse.read(model, day),
+                dt.date.fromisoformat(day),
+                loaded.settings.train.exports,
+                loaded,
+                data,
+            )
+        )
+    for row in rows:
+        if row["refused"]:
+            context.log.warning(f"{row['folder']} was not written: {row['refused']}")
+    figures = {"folder": dg.MetadataValue.path(str(data / "exports" / day))}
+    yield from store(day, warehouse, {train.Exports: frame(train.Exports, day, rows)}, figures)
 
 
 @table_assets(

@@ -15,6 +15,7 @@ from while_pipeline.constants import DPO_BETA, FIT_PENALTY, GRPO_BETA, GRPO_CLIP
 from while_pipeline.errors import ProjectError
 from while_pipeline.grade.conduct import RULES
 from while_pipeline.simulate.world import WorldOptions
+from while_pipeline.train.names import FormatName
 
 SETTINGS_FILE = "while.yaml"
 
@@ -192,10 +193,12 @@ class TrainSettings(_Settings):
     .1 and .04."""
     clip: Annotated[float, Field(gt=0, lt=1)] = GRPO_CLIP
     """Share by which a probability counts as moved at most (`grpo`): one night's luck cannot pull farther."""
+    exports: tuple[FormatName, ...] = ("trl",)
+    """Formats every cut is written in each night, for trainers elsewhere; `[]` writes none."""
 
     @model_validator(mode="after")
     def _every_key_is_read(self) -> "TrainSettings":
-        unread = sorted(self.model_fields_set - {"method", *self.used})
+        unread = sorted(self.model_fields_set - {"method", "exports", *self.used})
         if unread:
             raise ValueError(f"method {self.method} does not read {', '.join(unread)}; leave it out")
         return self

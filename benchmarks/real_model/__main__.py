@@ -69,7 +69,7 @@ def _trained(cut: str, rows: list[Row], base: Path, out: Path) -> Path:
 
 
 def _teacher() -> pl.DataFrame:
-    arms = {"teacher": Arm(night.TEACHER.version, EmbeddedAgent(night.TEACHER))}
+    arms = {"before": Arm(night.TEACHER.version, EmbeddedAgent(night.TEACHER))}
     rows = trial_rows(
         night.tasks(), arms, night.TOOLS, night.DOCUMENT, night.JUDGE, k=night.K, seed=night.SEED
     )

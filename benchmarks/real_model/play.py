@@ -58,7 +58,7 @@ def trials_of(arm: str, checkpoint: Path, out: Path) -> pl.DataFrame:
     samples = [(task.scenario_id, sample) for task in tasks for sample in range(night.K)]
     traces = player.play(model, samples, seed=night.SEED, version=arm, width=WIDTH)
     graded = grade([trace.rollout() for trace in traces], night.TOOLS, night.DOCUMENT, night.JUDGE)
-    rows = frame(prove.Trials, night.DAY, [trial_row(arm, one, night.JUDGE) for one in graded])
+    rows = frame(prove.Trials, night.DAY, [trial_row("before", one, night.JUDGE) for one in graded])
     figures = {
         "minutes": (time.perf_counter() - start) / 60,
         "written": sum(sum(trace.written) for trace in traces),

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from while_pipeline.train.names import CUT_NAMES, FORMAT_NAMES
+
 if TYPE_CHECKING:
-    from while_pipeline.train.exports.cut import CutName
-    from while_pipeline.train.exports.export import Exported, FormatName
+    from while_pipeline.train.exports.export import Exported
+    from while_pipeline.train.names import CutName, FormatName
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command()
 @click.option("--day", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The rollouts' day.")
-@click.option("--cut", required=True, type=click.Choice(("sft", "sft_random", "dpo", "grpo", "reward_model")))
-@click.option("--format", "form", required=True, type=click.Choice(("trl", "openai", "verl", "verifiers")))
+@click.option("--cut", required=True, type=click.Choice(CUT_NAMES))
+@click.option("--format", "form", required=True, type=click.Choice(FORMAT_NAMES))
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -37,18 +39,19 @@ def export(
         raise click.UsageError("--tokenizer goes with --format trl: the other formats are not TRL's to read.")
     from while_pipeline.project import data_root, load_project, project_root
     from while_pipeline.snapshot import SnapshotError
-    from while_pipeline.train.exports.cut import read_cut
+    from while_pipeline.train.exports.day import folder_of
     from while_pipeline.train.exports.export import export as exported
     from while_pipeline.train.exports.verifiers import require_own_world
+    from while_pipeline.train.published import read_cut, snapshot_of
 
     if form == "verifiers":
         require_own_world(load_project(project_root()))
     data = data_root()
     try:
-        rows = read_cut(data, day.date(), cut)
+        rows = read_cut(snapshot_of(data, day.date()), day.date(), cut)
     except SnapshotError as error:
         raise click.ClickException(str(error)) from error
-    folder = out or data / "exports" / rows.day / f"{cut}-{form}"
+    folder = out or folder_of(data, rows.day, cut, form)
     _say(exported(rows, form, folder, tokenizer))
 
 

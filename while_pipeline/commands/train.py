@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from while_pipeline.train.trl.game import Game
     from while_pipeline.train.trl.settings import Method, TrainResult, TrlSettings
 
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 
 
 @click.command()
@@ -21,7 +21,9 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--model", required=True, type=_FOLDER, help="Folder of the checkpoint to start from.")
 @click.option("--data", "export", type=_FOLDER, help="Exported cut (--format trl); it names its day.")
 @click.option("--day", type=click.DateTime(["%Y-%m-%d"]), help="A day's cut as it is stored, instead.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="New folder to write to.")
+@click.option(
+    "--out", required=True, type=click.Path(resolve_path=True, path_type=Path), help="New folder to write to."
+)
 @click.option(
     "--lora", is_flag=True, help="Train adapters instead of all weights; they are merged at the end."
 )
@@ -29,12 +31,15 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--max-steps", type=int, help="Optimizer steps, whatever --epochs says.")
 @click.option("--batch", default=4, show_default=True, help="Rows (GRPO: scenarios) per optimizer step.")
 @click.option("--learning-rate", type=float, help="The method's own by default.")
+@click.option("--beta", type=float, help="Pull towards --model in DPO and GRPO; the method's own by default.")
 @click.option("--max-length", type=int, help="Tokens of a row; what the longest needs by default.")
 @click.option("--k", default=8, show_default=True, help="Samples per scenario in GRPO.")
 @click.option("--turn-tokens", default=512, show_default=True, help="Tokens of an agent's turn in GRPO.")
 @click.option("--save-every", default=50, show_default=True, help="Steps between checkpoints to resume from.")
 @click.option("--resume", is_flag=True, help="Go on from the last checkpoint in --out.")
-@click.option("--chat-template", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--chat-template", type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
+)
 @click.option("--seed", default=0, show_default=True)
 def train(method: "Method", export: Path | None, day: dt.datetime | None, out: Path, **given: object) -> None:
     """Train an open-weight checkpoint on a cut; needs the extra `train`.

@@ -5,6 +5,7 @@ from typing import ClassVar, get_args
 
 from while_pipeline.agents.policy import HEADS
 from while_pipeline.tables.base import CutTable, MovedTable, StagedTable, Table, column
+from while_pipeline.train.names import CUT_NAMES, FORMAT_NAMES
 from while_pipeline.train.publication import Stops
 
 
@@ -67,7 +68,7 @@ class WhyDropped(Table):
     """One row is a rollout and a cut, with the first gate that dropped it, or `kept`."""
 
     rollout_id: str = column("Rollout.")
-    cut: str = column("Cut.", isin=["sft", "sft_random", "dpo", "grpo", "reward_model"])
+    cut: str = column("Cut.", isin=list(CUT_NAMES))
     gate: str = column("First gate that dropped the rollout; `kept` when it is in the cut.")
     detail: str = column("What the gate saw.")
 
@@ -96,6 +97,24 @@ class Publication(Table):
         """One row a cut and check."""
 
         unique: ClassVar[list[str]] = ["cut", "check"]
+
+
+class Exports(Table):
+    """One row is a cut and a format: the folder of files that was written, or why none was."""
+
+    cut: str = column("Cut.", isin=list(CUT_NAMES))
+    format: str = column("Format.", isin=list(FORMAT_NAMES))
+    folder: str = column("Where it is, or would be, within the data folder.")
+    manifest_id: str = column("Id of its manifest, a hash of all in it; null without.", nullable=True)
+    n_train: int = column("Rows of the files on the training side of the split.", ge=0)
+    n_valid: int = column("Rows of the files on the validation side.", ge=0)
+    files: str = column("Name, rows, bytes and SHA-256 of each file.", json=True)
+    refused: str = column("Why nothing was written; null when it was.", nullable=True)
+
+    class Config:
+        """One row a cut and format."""
+
+        unique: ClassVar[list[str]] = ["cut", "format"]
 
 
 class Policies(MovedTable):

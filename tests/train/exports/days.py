@@ -11,7 +11,8 @@ from while_pipeline.project import DATABASE
 from while_pipeline.simulate.rows import scenario_row
 from while_pipeline.tables import grade, simulate, train, watch
 from while_pipeline.tables.base import Table, frame
-from while_pipeline.train.exports.cut import CUTS, CutName, Row
+from while_pipeline.train.names import CutName
+from while_pipeline.train.published import CUTS, Row
 
 DATE = dt.date.fromisoformat(DAY)
 

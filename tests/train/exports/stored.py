@@ -9,7 +9,8 @@ from while_pipeline.ids import canonical_json, content_id
 from while_pipeline.simulate.rows import scenario_row
 from while_pipeline.tables import simulate
 from while_pipeline.tables.base import Table, polars_schema
-from while_pipeline.train.exports.cut import CutName, CutRows, Row
+from while_pipeline.train.names import CutName
+from while_pipeline.train.published import CutRows, Row
 
 DAY = "2026-03-02"
 

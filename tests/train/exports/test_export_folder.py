@@ -10,8 +10,8 @@ from tests.train.exports.stored import DAY, cut_of, rows_of
 from while_pipeline.errors import ProjectError
 from while_pipeline.train.elsewhere import read_manifest
 from while_pipeline.train.exports import folder as folders
-from while_pipeline.train.exports.cut import CutName
 from while_pipeline.train.exports.export import FormatName, export
+from while_pipeline.train.names import CutName
 from while_pipeline.train.trl.data import exported_rows
 from while_pipeline.train.trl.examples import examples
 from while_pipeline.train.trl.settings import CUTS, METHODS, Method

@@ -5,7 +5,7 @@ import json
 
 from tests.train.exports.stored import cut_of, rows_of
 from while_pipeline.train.exports import openai
-from while_pipeline.train.exports.cut import Row
+from while_pipeline.train.published import Row
 
 
 def calls_of(messages: list[Row]) -> list[Row]:

@@ -10,9 +10,9 @@ from tests.train.exports.stored import ALL_CUTS, cut_of, lines, rows_of
 from tests.train.trl import tiny
 from while_pipeline.errors import ProjectError
 from while_pipeline.train.exports import trl
-from while_pipeline.train.exports.cut import CutName
 from while_pipeline.train.exports.export import export
 from while_pipeline.train.exports.prompts import tools_text, with_tools
+from while_pipeline.train.names import CutName
 
 
 def test_sft_rows_are_the_conversations_with_arguments_as_objects() -> None:

@@ -86,6 +86,17 @@ def test_the_first_loss_of_a_preference_is_that_of_no_preference(base: Path, tmp
     assert result.curve[0].loss == pytest.approx(0.693147, abs=1e-5)
 
 
+@pytest.mark.parametrize(("method", "usual"), [("dpo", 0.1), ("grpo", 0.04)])
+def test_a_model_is_held_to_its_parent_as_the_embedded_policy_is(method: Method, usual: float) -> None:
+    assert TrlSettings(model=Path()).closeness(method) == usual
+    assert TrlSettings(model=Path(), beta=0).closeness(method) == 0
+
+
+def test_a_setting_that_the_method_does_not_read_is_refused(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match=r"beta = 0\.2: `sft` does not read it"):
+        train("sft", tiny.sft_rows(), TrlSettings(model=base, beta=0.2), tmp_path / "out", LOG)
+
+
 def test_imitation_lowers_the_loss(tuned: Path) -> None:
     curve = json.loads((tuned.parent / "training.json").read_text())["curve"]
     assert curve[0]["loss"] > 6 > 0.1 > curve[-1]["loss"]
@@ -100,6 +111,7 @@ def test_groups_play_our_worlds_and_the_weights_move_where_their_rewards_differ(
     result = train("grpo", rows, settings, tmp_path / "out", LOG, tiny.game())
     reward = result.curve[0].reward
     assert reward is not None
+    assert result.curve[0].kl == pytest.approx(0, abs=1e-4), "before the first step it is its parent"
     assert reward * 16 == int(reward * 16), "the mean of eight rewards of 0, a half or 1"
     assert _moved(tuned, result.folder) == (0 < reward < 1)
 
@@ -161,10 +173,49 @@ def test_only_the_same_training_is_resumed(base: Path, tmp_path: Path, cut_log: 
         (lambda: train("sft", rows, again.model_copy(update={"model": other}), out, LOG), "parent"),
         (lambda: train("dpo", tiny.dpo_rows(), again, out, LOG), "method"),
         (lambda: train("sft", rows, settings, out, LOG), "it is there already"),
-        (lambda: train("sft", rows, again, tmp_path / "nothing", LOG), "no checkpoint to go on from"),
+        (lambda: train("sft", rows, again.model_copy(update={"max_steps": 8}), out, LOG), "settings"),
+        (lambda: train("sft", rows, again, tmp_path / "nothing", LOG), "no training was begun"),
     ):
         with pytest.raises(ProjectError, match=said):
             changed()
+
+
+def test_a_checkpoint_that_is_half_written_is_passed_over(
+    base: Path, tmp_path: Path, cut_log: logging.Logger
+) -> None:
+    settings = TrlSettings(model=base, max_steps=4, batch=1, save_every=1)
+    rows, out = tiny.sft_rows(), tmp_path / "out"
+    with pytest.raises(Cut):
+        train("sft", rows, settings, out, cut_log)
+    (out / "checkpoints" / "checkpoint-2" / "trainer_state.json").write_text('{"global_')
+    again = settings.model_copy(update={"resume": True})
+    assert train("sft", rows, again, out, LOG).resumed_from == 1
+    with pytest.raises(ProjectError, match="this training is finished"):
+        train("sft", rows, again, out, LOG)
+
+
+def test_a_training_without_a_checkpoint_yet_begins_anew(
+    base: Path, tmp_path: Path, cut_log: logging.Logger
+) -> None:
+    settings = TrlSettings(model=base, max_steps=3, batch=1)
+    rows, out = tiny.sft_rows(), tmp_path / "out"
+    with pytest.raises(Cut):
+        train("sft", rows, settings, out, cut_log)
+    resumed = train("sft", rows, settings.model_copy(update={"resume": True}), out, LOG)
+    assert (resumed.resumed_from, resumed.steps) == (None, 3)
+
+
+def test_a_training_that_was_cut_short_between_its_last_files_is_finished(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = TrlSettings(model=base, max_steps=1, batch=1)
+    rows, out = tiny.sft_rows(), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(run.os, "replace", lambda *_: (_ for _ in ()).throw(Cut))
+        with pytest.raises(Cut):
+            train("sft", rows, settings, out, LOG)
+    result = train("sft", rows, settings.model_copy(update={"resume": True}), out, LOG)
+    assert json.loads((out / "training.json").read_text())["version"] == files_hash(result.folder)
 
 
 # -- refused ------------------------------------------------------------------------------------------------

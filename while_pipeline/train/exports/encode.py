@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from while_pipeline.messages import json_text
-from while_pipeline.train.exports.cut import Row
+from while_pipeline.train.published import Row
 
 
 def jsonl(rows: Sequence[Row]) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 import polars as pl
 
@@ -13,15 +13,15 @@ from while_pipeline.errors import ProjectError
 from while_pipeline.train.card import dataset_card
 from while_pipeline.train.curriculum import Split
 from while_pipeline.train.exports import openai, trl, verifiers, verl
-from while_pipeline.train.exports.cut import CUTS, CutName, CutRows, Placed, Row
 from while_pipeline.train.exports.encode import jsonl, parquet
 from while_pipeline.train.exports.folder import CARD, MANIFEST, Content, require_free, write_folder
+from while_pipeline.train.exports.placed import Placed
 from while_pipeline.train.manifest import ExportedFile, Manifest, make_manifest
+from while_pipeline.train.names import CutName, FormatName
 from while_pipeline.train.privileged import disguised, scan
+from while_pipeline.train.published import CUTS, CutRows, Row
 from while_pipeline.train.trl.run import check_rows, missing_extra
 from while_pipeline.train.trl.settings import Checked
-
-FormatName = Literal["trl", "openai", "verl", "verifiers"]
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,11 @@ def export(cut: CutRows, form: FormatName, folder: Path, tokenizer: Path | None 
     )
     write_folder(folder, (*contents, *about))
     return Exported(folder, manifest, checked, unchecked)
+
+
+def cuts_of(form: FormatName) -> tuple[CutName, ...]:
+    """The cuts that a format has a shape for."""
+    return tuple(_FORMATS[form].usage)
 
 
 def _shape(cut: CutName, form: FormatName) -> _Format:

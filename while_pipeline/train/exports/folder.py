@@ -1,8 +1,9 @@
-"""An export's folder: it appears whole or not at all, and never in the place of something else."""
+"""An export's folder: it appears and goes whole or not at all, and never in the place of something else."""
 
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
@@ -74,6 +75,13 @@ def write_folder(folder: Path, contents: Iterable[Content]) -> None:
         raise ProjectError(str(folder), "out", folder.name, f"it cannot be written: {error}") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def discard(folder: Path, cut: str, form: str, day: str) -> None:
+    """Remove an earlier export of a cut; anything else is left alone."""
+    with suppress(ProjectError):
+        require_free(folder, cut, form, day)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _swap(made: Path, folder: Path) -> None:

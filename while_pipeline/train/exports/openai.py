@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from while_pipeline.messages import json_text
-from while_pipeline.train.exports.cut import CutName, CutRows, Placed, Row
+from while_pipeline.train.exports.placed import Placed
+from while_pipeline.train.names import CutName
+from while_pipeline.train.published import CutRows, Row
 
 USAGE: Final[Mapping[CutName, str]] = {
     "sft": "For supervised fine-tuning: `messages`, `tools`, `parallel_tool_calls`.",

@@ -6,7 +6,7 @@ The words are those of our chat template, so that a model that was trained with 
 from collections.abc import Sequence
 
 from while_pipeline.messages import json_text
-from while_pipeline.train.exports.cut import Row
+from while_pipeline.train.published import Row
 
 
 def with_tools(prompt: Sequence[Row], tools: Sequence[Row]) -> list[Row]:

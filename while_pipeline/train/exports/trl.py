@@ -7,8 +7,10 @@ unless it holds messages: beside `messages` a text of that name breaks TRL.
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from while_pipeline.train.exports.cut import CUTS, CutName, CutRows, Placed, Row, by_scenario
+from while_pipeline.train.exports.placed import Placed
 from while_pipeline.train.exports.prompts import with_tools
+from while_pipeline.train.names import CutName
+from while_pipeline.train.published import CUTS, CutRows, Row, by_scenario
 from while_pipeline.train.trl.examples import examples
 
 USAGE: Final[Mapping[CutName, str]] = {

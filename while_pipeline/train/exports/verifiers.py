@@ -9,9 +9,11 @@ from typing import Final
 from while_pipeline.errors import ProjectError
 from while_pipeline.ids import canonical_json
 from while_pipeline.project import Project
-from while_pipeline.train.exports.cut import CutName, CutRows, Placed, by_scenario
 from while_pipeline.train.exports.folder import Content
+from while_pipeline.train.exports.placed import Placed
 from while_pipeline.train.exports.trl import group_figures
+from while_pipeline.train.names import CutName
+from while_pipeline.train.published import CutRows, by_scenario
 
 TOOLS, DOCUMENT = "tools.json", "policy.md"
 """Files beside the tasks: what all of them share."""

@@ -10,9 +10,11 @@ from typing import Final
 import pyarrow as pa
 
 from while_pipeline.ids import canonical_json
-from while_pipeline.train.exports.cut import CutName, CutRows, Placed, by_scenario
+from while_pipeline.train.exports.placed import Placed
 from while_pipeline.train.exports.prompts import with_tools
 from while_pipeline.train.exports.trl import group_figures
+from while_pipeline.train.names import CutName
+from while_pipeline.train.published import CutRows, by_scenario
 
 ABILITY: Final = "customer service"
 

@@ -111,7 +111,9 @@ class Session:
             args = SFTConfig(max_length=length, assistant_only_loss=True, **shared)
             trainer = SFTTrainer(args=args, **common)
         elif self._method == "dpo":
-            trainer = DPOTrainer(args=DPOConfig(max_length=length, **shared), **common)
+            trainer = DPOTrainer(
+                args=DPOConfig(max_length=length, beta=settings.closeness("dpo"), **shared), **common
+            )
         elif self._method == "reward":
             trainer = RewardTrainer(args=RewardConfig(max_length=length, **shared), **common)
         else:
@@ -120,6 +122,7 @@ class Session:
                 args=GRPOConfig(
                     num_generations=settings.k,
                     max_completion_length=length,
+                    beta=settings.closeness("grpo"),
                     **shared | {"gradient_accumulation_steps": settings.batch * settings.k},
                 ),
                 reward_funcs=graded_reward,
@@ -188,7 +191,7 @@ class Session:
         """Train; gives the loss curve, of an earlier part too."""
         self.trainer.train(resume_from_checkpoint=str(resume_from) if resume_from else None)
         return tuple(
-            LossPoint(int(entry["step"]), float(entry["loss"]), entry.get("reward"))
+            LossPoint(int(entry["step"]), float(entry["loss"]), entry.get("reward"), entry.get("kl"))
             for entry in self.trainer.state.log_history
             if "loss" in entry
         )

@@ -1,7 +1,6 @@
 """Where training rows come from: an exported folder, or a day's cut as it is stored.
 
-What belongs here: reading, with everything refused that the publication gate refused. What a trainer needs of
-the rows belongs to `examples`.
+What a trainer needs of the rows belongs to `examples`.
 """
 
 import datetime as dt
@@ -9,21 +8,18 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from while_pipeline.errors import ProjectError
 from while_pipeline.grade.judge import Judge
-from while_pipeline.project import DATABASE, Project
+from while_pipeline.project import Project
 from while_pipeline.simulate.recorded import Recorded
 from while_pipeline.simulate.rows import scenarios_from
 from while_pipeline.simulate.user_world import Worlds
-from while_pipeline.snapshot import read_snapshot, snapshot_path
-from while_pipeline.tables import simulate, train, watch
-from while_pipeline.tables.base import Table, table_name
+from while_pipeline.tables import simulate, watch
 from while_pipeline.train.elsewhere import read_manifest
-from while_pipeline.train.publication import refusal
+from while_pipeline.train.published import read_cut, snapshot_of
 from while_pipeline.train.trl.examples import Row
 from while_pipeline.train.trl.game import Game
 from while_pipeline.train.trl.settings import CUTS, Method
@@ -31,16 +27,8 @@ from while_pipeline.train.trl.settings import CUTS, Method
 FORMAT = "trl"
 MANIFEST = "manifest.json"
 
-TABLES: dict[Method, type[Table]] = {
-    "sft": train.Sft,
-    "dpo": train.Dpo,
-    "grpo": train.Grpo,
-    "reward": train.RewardModel,
-}
 TWINS = {"sft_random": "sft"}
 """Cuts that another cut's method trains on: what its selection must beat."""
-
-_JSON = ("messages", "tools", "prompt", "chosen", "rejected")
 
 
 @dataclass(frozen=True)
@@ -89,20 +77,11 @@ def stored_rows(data: Path, day: dt.date, method: Method) -> TrainingRows:
     """Read the training side of a day's cut from the published snapshot.
 
     Raises:
-        ProjectError: the publication gate refused the cut.
+        ProjectError: the cut may not be trained on; see `read_cut`.
         SnapshotError: nothing has been published yet.
     """
-    source = f"{table_name(TABLES[method])} of {day}"
-    refused = refusal(_of(data, train.Publication, day), CUTS[method])
-    if refused is not None:
-        raise ProjectError(source, "publication", CUTS[method], refused)
-    found = _of(data, TABLES[method], day)
-    if found.is_empty():
-        raise ProjectError(
-            source, "rows", 0, f"the day has none; `while-pipeline run --day {day}` makes them"
-        )
-    rows = [decoded(row) for row in found.filter(pl.col("split") == "train").iter_rows(named=True)]
-    return TrainingRows(rows, source, day.isoformat())
+    cut = read_cut(snapshot_of(data, day), day, CUTS[method])
+    return TrainingRows([row for row in cut.rows if row["split"] == "train"], cut.source, cut.day)
 
 
 def game_of(project: Project, data: Path, day: dt.date, judge: Judge) -> Game:
@@ -111,10 +90,11 @@ def game_of(project: Project, data: Path, day: dt.date, judge: Judge) -> Game:
     Raises:
         SnapshotError: nothing has been published yet.
     """
-    held = scenarios_from(_of(data, simulate.Scenarios, day))
+    of = snapshot_of(data, day)
+    held = scenarios_from(of(simulate.Scenarios).sort("scenario_id"))
     world, recorded = project.settings.world, None
     if world.recorded:
-        seen = _of(data, watch.Steps, day).select("tool", "arguments", "result")
+        seen = of(watch.Steps).sort(pl.all()).select("tool", "arguments", "result")
         recorded = Recorded(seen.iter_rows(), project.tools)
     return Game(
         scenarios={scenario.scenario_id: scenario for scenario in held},
@@ -123,17 +103,6 @@ def game_of(project: Project, data: Path, day: dt.date, judge: Judge) -> Game:
         judge=judge,
         worlds=Worlds(project.tools, world.plays, project.root, recorded),
     )
-
-
-def _of(data: Path, model: type[Table], day: dt.date) -> pl.DataFrame:
-    # A date's own text cannot be anything else than a date.
-    sql = f"SELECT * FROM {table_name(model)} WHERE day = DATE '{day.isoformat()}' ORDER BY ALL"
-    return read_snapshot(snapshot_path(data / DATABASE), sql)
-
-
-def decoded(row: dict[str, Any]) -> Row:
-    """A row of a cut with its messages and tools read from JSON."""
-    return {name: json.loads(value) if name in _JSON else value for name, value in row.items()}
 
 
 def _there(path: Path) -> Path:

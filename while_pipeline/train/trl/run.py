@@ -22,7 +22,7 @@ from while_pipeline.ids import content_id
 from while_pipeline.train.elsewhere import files_hash
 from while_pipeline.train.trl.examples import Row, examples
 from while_pipeline.train.trl.game import Game
-from while_pipeline.train.trl.settings import Checked, Method, TrainResult, TrlSettings
+from while_pipeline.train.trl.settings import BETAS, Checked, Method, TrainResult, TrlSettings
 
 EXTRA = ("torch", "transformers", "trl", "peft", "datasets")
 """What the extra `train` brings."""
@@ -71,6 +71,8 @@ def train(
         ProjectError: the rows, checkpoint, template or folder will not do; nothing is written then.
     """
     require_extra()
+    if settings.beta is not None and method not in BETAS:
+        raise ProjectError("settings", "beta", settings.beta, f"`{method}` does not read it; leave it out")
     made = examples(method, rows, source)
     if method == "grpo":
         _playable(made, game, source)
@@ -101,18 +103,19 @@ def train(
     unfinished = out / f".{MODEL}"
     shutil.rmtree(unfinished, ignore_errors=True)
     session.save(unfinished)
-    os.replace(unfinished, out / MODEL)
     result = TrainResult(
         method=method,
         folder=out / MODEL,
         parent=started["parent"],
-        version=files_hash(out / MODEL),
+        version=files_hash(unfinished),
         steps=session.steps,
         resumed_from=int(checkpoint.name.rpartition("-")[2]) if checkpoint else None,
         curve=curve,
         checked=session.checked,
     )
     (out / RESULT).write_text(json.dumps(result.summary(), indent=2) + "\n", encoding="utf-8")
+    # Last: a training is finished when its model is there, and then all about it is.
+    os.replace(unfinished, out / MODEL)
     return result
 
 
@@ -162,7 +165,7 @@ def _started(method: Method, rows: Sequence[Row], settings: TrlSettings) -> dict
         "method": method,
         "parent": files_hash(settings.model),
         "data": content_id(rows),
-        "settings": settings.model_dump(mode="json", exclude={"model", "resume", "save_every", "max_steps"}),
+        "settings": settings.model_dump(mode="json", exclude={"model", "resume", "save_every"}),
     }
 
 
@@ -171,12 +174,10 @@ def _require_new(out: Path) -> None:
         raise ProjectError(str(out), "out", out.name, "it is there already: name a new folder, or --resume")
 
 
-def _resumable(out: Path, started: dict[str, Any]) -> Path:
-    saved = sorted(
-        (out / CHECKPOINTS).glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2])
-    )
-    if not saved or not (out / RUN).is_file():
-        raise ProjectError(str(out), "resume", out.name, "it holds no checkpoint to go on from")
+def _resumable(out: Path, started: dict[str, Any]) -> Path | None:
+    """The newest whole checkpoint of the same training; None when it was cut short before its first."""
+    if not (out / RUN).is_file():
+        raise ProjectError(str(out), "resume", out.name, "no training was begun in it")
     if (out / MODEL).exists():
         raise ProjectError(str(out), "resume", out.name, "this training is finished")
     before = json.loads((out / RUN).read_text(encoding="utf-8"))
@@ -188,4 +189,14 @@ def _resumable(out: Path, started: dict[str, Any]) -> Path:
                 before.get(name),
                 f"now it is {value!r}: another training; name a new folder",
             )
-    return saved[-1]
+    saved = filter(_whole, (out / CHECKPOINTS).glob("checkpoint-*"))
+    return max(saved, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def _whole(checkpoint: Path) -> bool:
+    """Whether it was written to its end: the trainer's state is the last file."""
+    try:
+        json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True

@@ -10,15 +10,21 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from while_pipeline.constants import DPO_BETA, GRPO_BETA
+from while_pipeline.train.names import CutName
+
 Method = Literal["sft", "dpo", "grpo", "reward"]
 
 METHODS: Final[tuple[Method, ...]] = ("sft", "dpo", "grpo", "reward")
 
-CUTS: Final[dict[Method, str]] = {"sft": "sft", "dpo": "dpo", "grpo": "grpo", "reward": "reward_model"}
+CUTS: Final[dict[Method, CutName]] = {"sft": "sft", "dpo": "dpo", "grpo": "grpo", "reward": "reward_model"}
 """The cut each method trains on."""
 
 LEARNING_RATES: Final[dict[Method, float]] = {"sft": 2e-5, "dpo": 1e-6, "grpo": 1e-6, "reward": 1e-5}
 """Of a full fine-tune: imitation may move far, a preference overshoots within a few steps."""
+
+BETAS: Final[dict[Method, float]] = {"dpo": DPO_BETA, "grpo": GRPO_BETA}
+"""How closely the methods that compare hold the model to the one it started from."""
 
 LORA_GAIN: Final = 10.0
 """Adapters start at zero and hold a few hundredths of the weights: ten times the learning rate is usual."""
@@ -43,6 +49,9 @@ class TrlSettings(BaseModel):
     each played `k` times."""
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     """Empty is the method's own, see `LEARNING_RATES`."""
+    beta: Annotated[float, Field(ge=0)] | None = None
+    """Pull towards the model it started from (DPO, GRPO); empty is the method's own, see `BETAS`. TRL's own
+    default for GRPO is 0: nothing holds the model then, and nothing is known of how far it went."""
     max_length: Annotated[int, Field(ge=8)] | None = None
     """Tokens a row may have; empty is what the longest needs. A row is never cut: too small is an error that
     says how much is needed."""
@@ -63,6 +72,10 @@ class TrlSettings(BaseModel):
         """The learning rate of a method."""
         usual = LEARNING_RATES[method] * (LORA_GAIN if self.lora else 1.0)
         return self.learning_rate or usual
+
+    def closeness(self, method: Method) -> float:
+        """`beta`, with the method's own where it is empty."""
+        return BETAS[method] if self.beta is None else self.beta
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,9 @@ class LossPoint:
     """Mean training loss of the step; of GRPO it says little, see `reward`."""
     reward: float | None
     """Mean reward of the rollouts of the step (GRPO), else None."""
+    kl: float | None
+    """Mean over the tokens of log-probability under the model less that under the one it started from, in
+    nats, estimated without bias and never below 0 (GRPO); None for other methods and without `beta`."""
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from tests.train.exports.stored import ALL_CUTS, DAY, rows_of
 from tests.train.trl import tiny
 from while_pipeline.errors import ProjectError
 from while_pipeline.snapshot import SnapshotError
-from while_pipeline.train.exports.cut import CutName, Row, read_cut
+from while_pipeline.train.names import CutName
+from while_pipeline.train.published import Row, read_cut, snapshot_of
 
 
 def test_every_cut_is_read_with_what_its_manifest_needs(tmp_path: Path) -> None:
     data = published(tmp_path, {cut: rows_of(cut) for cut in ALL_CUTS})
     for cut in ALL_CUTS:
-        found = read_cut(data, DATE, cut)
+        found = read_cut(snapshot_of(data, DATE), DATE, cut)
         assert (found.day, found.policy_version, found.judge) == (DAY, "p1", "j1")
         assert found.checks == ("no_sealed_task",)
         assert len(found.rows) == len(rows_of(cut))
@@ -28,7 +29,9 @@ def test_every_cut_is_read_with_what_its_manifest_needs(tmp_path: Path) -> None:
 def test_rows_come_easy_to_hard(tmp_path: Path) -> None:
     rates = [
         row["pass_rate"]
-        for row in read_cut(published(tmp_path, {"grpo": rows_of("grpo")}), DATE, "grpo").rows
+        for row in read_cut(
+            snapshot_of(published(tmp_path, {"grpo": rows_of("grpo")}), DATE), DATE, "grpo"
+        ).rows
     ]
     assert rates == sorted(rates, reverse=True)
     assert len(set(rates)) == 2
@@ -70,7 +73,7 @@ def test_rows_that_a_trainer_would_take_and_misread_are_refused(
     tmp_path: Path, cut: CutName, bend: Any, said: str
 ) -> None:
     with pytest.raises(ProjectError, match=said):
-        read_cut(published(tmp_path, {cut: bend(rows_of(cut))}), DATE, cut)
+        read_cut(snapshot_of(published(tmp_path, {cut: bend(rows_of(cut))}), DATE), DATE, cut)
 
 
 @pytest.mark.parametrize(
@@ -88,17 +91,17 @@ def test_a_cut_that_the_publication_gate_did_not_pass_is_refused(
 ) -> None:
     data = published(tmp_path, {"sft": rows_of("sft")}, checks)
     with pytest.raises(ProjectError, match=said):
-        read_cut(data, DATE, "sft")
+        read_cut(snapshot_of(data, DATE), DATE, "sft")
 
 
 def test_what_holds_back_another_cut_alone_does_not_hold_back_this_one(tmp_path: Path) -> None:
     checks = [check("dpo", passed=False, stops="cut"), check("sft")]
-    assert read_cut(published(tmp_path, {"sft": rows_of("sft")}, checks), DATE, "sft").rows
+    assert read_cut(snapshot_of(published(tmp_path, {"sft": rows_of("sft")}, checks), DATE), DATE, "sft").rows
 
 
 def test_a_day_that_was_not_run_and_a_folder_without_days_are_named(tmp_path: Path) -> None:
     data = published(tmp_path, {"sft": rows_of("sft")})
     with pytest.raises(ProjectError, match="it was not run: `while-pipeline run --day 2026-03-09`"):
-        read_cut(data, dt.date(2026, 3, 9), "sft")
+        read_cut(snapshot_of(data, dt.date(2026, 3, 9)), dt.date(2026, 3, 9), "sft")
     with pytest.raises(SnapshotError):
-        read_cut(tmp_path / "elsewhere", DATE, "sft")
+        read_cut(snapshot_of(tmp_path / "elsewhere", DATE), DATE, "sft")

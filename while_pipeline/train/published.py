@@ -1,11 +1,15 @@
-"""A stored cut, read to be exported: everything that may not leave is refused here, before a file is made."""
+"""A day's cut, read to be trained on or exported: what may not leave is refused before anything is made.
+
+What belongs here: the one door from the stored cuts to trainers and files. Which rows a cut has belongs to
+`cuts`, whether they may leave to `publication`.
+"""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -15,14 +19,15 @@ from while_pipeline.project import DATABASE
 from while_pipeline.snapshot import read_snapshot, snapshot_path
 from while_pipeline.tables import grade, simulate, train, watch
 from while_pipeline.tables.base import CutTable, Table, table_name
-from while_pipeline.train.curriculum import Split
+from while_pipeline.train.names import CutName
 from while_pipeline.train.publication import refusal
 from while_pipeline.train.trl.examples import examples
 from while_pipeline.train.trl.settings import Method
 
-CutName = Literal["sft", "sft_random", "dpo", "grpo", "reward_model"]
-
 Row = dict[str, Any]
+
+DayReader = Callable[[type[Table]], pl.DataFrame]
+"""Gives a table's rows of one day."""
 
 
 class _Kind(NamedTuple):
@@ -75,33 +80,44 @@ class CutRows:
         return f"{table_name(CUTS[self.cut].table)} of {self.day}"
 
 
-class Placed(NamedTuple):
-    """A row as a format writes it, and where it stands."""
+def snapshot_of(data: Path, day: dt.date) -> DayReader:
+    """Reads a day from the published snapshot of a data folder.
 
-    task_id: str
-    split: Split
-    row: Row
+    Raises:
+        SnapshotError: nothing has been published yet; when it reads.
+    """
+
+    def of(model: type[Table]) -> pl.DataFrame:
+        # A date's own text cannot be anything else than a date.
+        sql = f"SELECT * FROM {table_name(model)} WHERE day = DATE '{day.isoformat()}'"
+        return read_snapshot(snapshot_path(data / DATABASE), sql)
+
+    return of
 
 
-def read_cut(data: Path, day: dt.date, cut: CutName) -> CutRows:
-    """Read a day's cut from the published snapshot.
+def read_cut(of: DayReader, day: dt.date, cut: CutName) -> CutRows:
+    """Read a day's cut.
+
+    Args:
+        of: Reads the day's tables.
+        day: The rollouts' day.
+        cut: Which cut.
 
     Raises:
         ProjectError: the day was not run, the publication gate refused the cut or has not looked at it, or a
             row is one that no trainer may get: see `examples`.
-        SnapshotError: nothing has been published yet.
     """
     kind = CUTS[cut]
     source = f"{table_name(kind.table)} of {day}"
-    agent = _of(data, watch.Agent, day)
+    agent = of(watch.Agent)
     if agent.is_empty():
         raise ProjectError(
             source, "day", day.isoformat(), f"it was not run: `while-pipeline run --day {day}`"
         )
-    checks = _of(data, train.Publication, day)
+    checks = of(train.Publication)
     if (refused := refusal(checks, cut)) is not None:
         raise ProjectError(source, "publication", cut, refused)
-    found = _of(data, kind.table, day)
+    found = of(kind.table)
     if found.is_empty():
         raise ProjectError(source, "rows", 0, "the cut is empty; `train.why_dropped` says what dropped each")
     own_checks = checks.filter((pl.col("cut") == cut) & pl.col("passed"))["check"]
@@ -110,9 +126,9 @@ def read_cut(data: Path, day: dt.date, cut: CutName) -> CutRows:
             source, "publication", cut, f"no gate has looked: `while-pipeline run --day {day}`"
         )
     found = found.sort("pass_rate", *kind.order, descending=[True, *[False] * len(kind.order)])
-    rows = [_decoded(row) for row in found.iter_rows(named=True)]
+    rows = [decoded(row) for row in found.iter_rows(named=True)]
     examples(kind.method, rows, source)
-    scenarios = _of(data, simulate.Scenarios, day).drop("day")
+    scenarios = of(simulate.Scenarios).drop("day")
     row = agent.row(0, named=True)
     return CutRows(
         cut=cut,
@@ -121,7 +137,7 @@ def read_cut(data: Path, day: dt.date, cut: CutName) -> CutRows:
         scenarios={one["scenario_id"]: one for one in scenarios.iter_rows(named=True)},
         document=row["policy_document"],
         policy_version=row["policy_version"],
-        judge=", ".join(_of(data, grade.Grades, day)["judge"].unique().sort()),
+        judge=", ".join(of(grade.Grades)["judge"].unique().sort()),
         checks=tuple(own_checks.sort()),
     )
 
@@ -134,10 +150,6 @@ def by_scenario(rows: list[Row]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def _of(data: Path, model: type[Table], day: dt.date) -> pl.DataFrame:
-    sql = f"SELECT * FROM {table_name(model)} WHERE day = DATE '{day.isoformat()}'"
-    return read_snapshot(snapshot_path(data / DATABASE), sql)
-
-
-def _decoded(row: Row) -> Row:
+def decoded(row: Row) -> Row:
+    """A row of a cut with its messages and tools read from JSON."""
     return {name: decode_json(value) if name in _JSON else value for name, value in row.items()}
