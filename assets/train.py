@@ -22,7 +22,7 @@ from while_pipeline.train.exports.day import export_day
 from while_pipeline.train.fit import NothingToFit
 from while_pipeline.train.fit_rows import Lesson, head_rows, learn, policy_figures, policy_row
 from while_pipeline.train.policy_report import heads_markdown
-from while_pipeline.train.publication import Gate, Stops, refusal
+from while_pipeline.train.publication import Gate, Stops, refusal, rows_hash
 from while_pipeline.train.rows import (
     candidates_from,
     dropped_by_cut,
@@ -134,12 +134,13 @@ def why_dropped(context: dg.AssetExecutionContext, warehouse: Warehouse, project
     train.Publication, deps=[*SOURCES, *CUTS.values(), train.WhyDropped, grade.HackScan, watch.Agent]
 )
 def publication(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
-    """Recomputed from the cuts' own rows, so that a row put there by other means is caught too."""
+    """Recomputed from the cuts' own rows; a verdict is about the rows that were there."""
     day, loaded = context.partition_key, project.load()
     gate = gate_of_cuts(warehouse, loaded, day)
     checks = [
-        vars(check)
+        {**vars(check), "rows_hash": seen}
         for cut, rows in zip(CUTS, warehouse.read_day(day, *CUTS.values()), strict=True)
+        for seen in (rows_hash(rows),)
         for check in check_cut(cut, rows.iter_rows(named=True), gate)
     ]
     yield from store(day, warehouse, {train.Publication: frame(train.Publication, day, checks)})
@@ -172,7 +173,6 @@ def gate_of_cuts(warehouse: Warehouse, project: Project, day: str) -> Gate:
 def exports(context: dg.AssetExecutionContext, warehouse: Warehouse, project: ProjectResource) -> Stored:
     """Files under `data/exports/DAY/CUT-FORMAT`, in the formats that `train.exports` names."""
     day, loaded = context.partition_key, project.load()
-    require_publication(warehouse, day)
     data = Path(warehouse.database).parent
     with warehouse.connect():
         rows = list(
@@ -184,6 +184,8 @@ def exports(context: dg.AssetExecutionContext, warehouse: Warehouse, project: Pr
                 data,
             )
         )
+    # After the refused cuts' earlier files are gone.
+    require_publication(warehouse, day)
     for row in rows:
         if row["refused"]:
             context.log.warning(f"{row['folder']} was not written: {row['refused']}")
@@ -216,7 +218,7 @@ def policies(context: dg.AssetExecutionContext, warehouse: Warehouse, project: P
             day, CUTS[settings.method], simulate.Rollouts, train.Publication, watch.Agent
         )
         agents = pl.concat([warehouse.read(watch.Agent, before=day), today])
-    lesson = Lesson(agents, rows, rollouts, loaded.tools, held_back=refusal(checks, settings.method))
+    lesson = Lesson(agents, rows, rollouts, loaded.tools, held_back=refusal(checks, settings.method, rows))
     made, heads, figures = [], [], dict[str, Any]()
     try:
         learnt = learn(lesson, settings)

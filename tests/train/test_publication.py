@@ -1,8 +1,9 @@
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from while_pipeline.constants import ANSWER_KEY_QUOTE
@@ -12,7 +13,7 @@ from while_pipeline.tables.base import frame
 from while_pipeline.train.curriculum import split_of
 from while_pipeline.train.decontaminate import SealedPrompts
 from while_pipeline.train.privileged import Hidden
-from while_pipeline.train.publication import Check, Gate, Graded, refusal
+from while_pipeline.train.publication import Check, Gate, Graded, refusal, rows_hash
 from while_pipeline.train.set_checks import check_cut
 
 SEED, DAY = 7, "2026-03-02"
@@ -117,14 +118,52 @@ def failing(cut: str, rows: Sequence[dict[str, Any]], gate: Gate = GATE) -> dict
     return {check.check: check for check in check_cut(cut, rows, gate) if not check.passed}
 
 
+def stored_checks(checks: Iterable[Check], seen: str = "") -> pl.DataFrame:
+    """As `train.publication` has them."""
+    return frame(train.Publication, DAY, [{**vars(check), "rows_hash": seen} for check in checks])
+
+
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_good_cut_passes_every_check(cut: str) -> None:
     checks = check_cut(cut, CUTS[cut], GATE)
     assert [check for check in checks if not check.passed or check.n_refused] == []
     assert {check.n_rows for check in checks} == {len(CUTS[cut])}
-    stored = frame(train.Publication, DAY, [vars(check) for check in checks])
+    stored = stored_checks(checks)
     assert stored.height == len(checks)
     assert refusal(stored, cut) is None
+
+
+# -- the verdict and its rows -----------------------------------------------------------------------------
+
+KEPT = frame(
+    train.RewardModel,
+    DAY,
+    [
+        {
+            **{name: row[name] for name in ("rollout_id", "messages", "tools", "passed", "reward")},
+            **{name: row[name] for name in ("scenario_id", "task_id", "split", "pass_rate")},
+            "stage": "train",
+        }
+        for row in (GOOD, BAD)
+    ],
+)
+
+
+def test_a_verdict_is_about_the_rows_it_saw_in_any_order() -> None:
+    checks = stored_checks(check_cut("reward_model", KEPT.iter_rows(named=True), GATE), rows_hash(KEPT))
+    assert refusal(checks, "reward_model", KEPT) is None
+    assert refusal(checks, "reward_model", KEPT.reverse()) is None
+    for other in (KEPT.head(1), KEPT.with_columns(reward=0.5), pl.concat([KEPT, KEPT.head(1)])):
+        assert "not those that the gate looked at" in str(refusal(checks, "reward_model", other))
+
+
+def test_where_no_gate_has_looked_nothing_may_be_trained_on() -> None:
+    nobody = stored_checks([])
+    assert refusal(nobody) == "no gate has looked at the cuts yet"
+    assert refusal(nobody, "dpo") == "no gate has looked at dpo yet"
+    others = stored_checks(check_cut("sft", [GOOD], GATE))
+    assert refusal(others) is None
+    assert refusal(others, "dpo") == "no gate has looked at dpo yet"
 
 
 # -- single rows ------------------------------------------------------------------------------------------
@@ -297,7 +336,7 @@ def test_a_reward_model_of_labels_of_one_side_is_held_back_alone(passed: bool) -
     label = {"passed": passed, "reward": float(passed), "pass_rate": float(passed)}
     checks = check_cut("reward_model", [GOOD | label, BAD | label], gate)
     assert [check.check for check in checks if not check.passed] == ["labels_two_sided"]
-    stored = frame(train.Publication, DAY, [vars(check) for check in checks])
+    stored = stored_checks([*check_cut("sft", [GOOD], GATE), *checks])
     assert refusal(stored) is None
     assert refusal(stored, "sft") is None
     assert "labels_two_sided: " in (refusal(stored, "reward_model") or "")
@@ -327,7 +366,7 @@ def test_a_length_that_tells_the_better_answer_is_worth_a_look_and_holds_nothing
     rows, gate = pairs_of_length(longer, shorter)
     checks = check_cut("dpo", rows, gate)
     assert [check.check for check in checks if not check.passed] == ["length_does_not_tell"] * tells
-    assert refusal(frame(train.Publication, DAY, [vars(check) for check in checks]), "dpo") is None
+    assert refusal(stored_checks(checks), "dpo") is None
 
 
 def test_the_share_of_longer_answers_is_over_tasks_with_a_wilson_interval() -> None:
@@ -345,7 +384,7 @@ def test_an_empty_cut_is_named_with_what_dropped_its_rows_and_held_back_alone(cu
     gate = replace(GATE, dropped={cut: "334 did not pass, 146 no verdict"})
     checks = check_cut(cut, [], gate)
     assert [check.check for check in checks if not check.passed] == ["not_empty"]
-    stored = frame(train.Publication, DAY, [vars(check) for check in checks])
+    stored = stored_checks(checks)
     assert refusal(stored) is None
     assert refusal(stored, cut) == (
         f"publication refused {cut}: not_empty: no row is left: 334 did not pass, 146 no verdict"
@@ -362,7 +401,7 @@ def test_no_cut_passes_without_a_trusted_judge_and_nothing_else_of_the_day_does(
     assert list(found) == ["judge_trusted"]
     assert found["judge_trusted"].detail == "needs 40 more labels"
     assert found["judge_trusted"].n_refused == len(CUTS[cut])
-    stored = frame(train.Publication, DAY, [vars(check) for check in found.values()])
+    stored = stored_checks(found.values())
     assert refusal(stored) == f"publication refused {cut}: judge_trusted: needs 40 more labels"
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.train.exports.days import DATE, check, published
-from tests.train.exports.stored import ALL_CUTS, DAY, rows_of
+from tests.train.exports.stored import ALL_CUTS, DAY, SCENARIOS, rows_of
 from tests.train.trl import tiny
 from while_pipeline.errors import ProjectError
 from while_pipeline.snapshot import SnapshotError
 from while_pipeline.train.names import CutName
-from while_pipeline.train.published import Row, read_cut, snapshot_of
+from while_pipeline.train.published import Row, by_scenario, read_cut, snapshot_of
 
 
 def test_every_cut_is_read_with_what_its_manifest_needs(tmp_path: Path) -> None:
@@ -24,6 +24,22 @@ def test_every_cut_is_read_with_what_its_manifest_needs(tmp_path: Path) -> None:
         assert len(found.rows) == len(rows_of(cut))
         assert {row["scenario_id"] for row in found.rows} <= found.scenarios.keys()
         assert all(isinstance(row["tools"], list) for row in found.rows)
+
+
+def test_kinds_of_fault_take_turns_among_groups_of_one_rate(tmp_path: Path) -> None:
+    rows = rows_of("grpo")
+    names = list(SCENARIOS)[:5]
+    faults = ("timeout", "timeout", "timeout", "stale", "success")
+    many = [
+        row
+        | {"scenario_id": name, "tool_condition": fault, "task_id": SCENARIOS[name].task_id}
+        | {"rollout_id": f"{row['rollout_id']}-{name}", "split": "train"}
+        for name, fault in zip(names, faults, strict=True)
+        for row in rows[:4]
+    ]
+    held = read_cut(snapshot_of(published(tmp_path, {"grpo": many}), DATE), DATE, "grpo").rows
+    groups = [group[0]["tool_condition"] for group in by_scenario(held)]
+    assert groups == ["stale", "success", "timeout", "timeout", "timeout"]
 
 
 def test_rows_come_easy_to_hard(tmp_path: Path) -> None:

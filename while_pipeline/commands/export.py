@@ -63,6 +63,10 @@ def _say(found: "Exported") -> None:
         click.echo(
             f"Checked after TRL's tokenising: {seen.n_rows} rows kept, {seen.n_trained} of "
             f"{seen.n_tokens} tokens trained, the longest row has {seen.longest}; template: {seen.template}"
+            if seen.n_trained
+            # The answers of GRPO are not there yet.
+            else f"Checked: {seen.n_rows} prompts render with their tools, {seen.n_tokens} tokens, the "
+            f"longest has {seen.longest}; template: {seen.template}"
         )
     if found.unchecked is not None:
         click.echo(f"Not checked after TRL's tokenising: {found.unchecked}")

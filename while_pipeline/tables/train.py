@@ -91,6 +91,7 @@ class Publication(Table):
     n_rows: int = column("Rows checked.", ge=0)
     n_refused: int = column("Rows refused; of a check of groups, groups.", ge=0)
     detail: str = column("What was refused, with an example.")
+    rows_hash: str = column("Hash of the cut's rows that were checked.")
     examples: str = column("The first rows refused, each with the reason.", json=True)
 
     class Config:
@@ -168,11 +169,17 @@ class PolicyHeads(MovedTable):
 class Registered(Table):
     """One row is a model trained elsewhere, registered as the candidate of a day."""
 
-    policy_version: str = column("Id of who answers: server, model and how it samples.", unique=True)
+    policy_version: str = column(
+        "Id of who answers: server, model, weights and how it samples. Weights are the checkpoint's hash; "
+        "without one, the registration's own day and name.",
+        unique=True,
+    )
     name: str = column("What people call it.")
     model: str = column("The model's name as its server knows it.")
     base_model: str = column("Model it was trained from; null when nobody said.", nullable=True)
-    parent: str = column("Policy it claims to be trained from; null without a claim.", nullable=True)
+    parent: str = column(
+        "Policy it was trained from, as told; null where that is none of here.", nullable=True
+    )
     method: str = column("How it was trained, as told.")
     endpoint: str = column("Where it is served and how it is asked, without a key.", json=True)
     data_hash: str = column("Id of the manifest of its training data; null when untold.", nullable=True)
@@ -180,6 +187,10 @@ class Registered(Table):
     data_cut: str = column("Name of that cut; null when untold.", nullable=True)
     checkpoint: str = column("Where its weights lie, as told; null when untold.", nullable=True)
     weights_hash: str = column("SHA-256 over the files of the checkpoint; null without.", nullable=True)
+    architecture: str = column(
+        "Kind and sizes of the network, as its checkpoint's config says; null where it says none.",
+        nullable=True,
+    )
     tools_hash: str = column("Content hash of the tools it was registered for.")
     policy_document_hash: str = column("Content hash of the policy document it was registered for.")
 

@@ -1,10 +1,11 @@
 """The publication gate: what must hold of a cut before anything may train on it.
 
-Every check recomputes from the cut's own rows, so that a row put there by other means is caught too. What a
-row is held against is in `row_checks`, what the rows are together in `set_checks`; here is what a refusal
-means.
+Every check recomputes from the cut's own rows, and a verdict is about the rows it saw: a row put there by
+other means is caught, before the gate has looked or after. What a row is held against is in `row_checks`,
+what the rows are together in `set_checks`; here is what a refusal means.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
+from while_pipeline.ids import canonical_json
 from while_pipeline.train.decontaminate import SealedPrompts
 from while_pipeline.train.privileged import Hidden
 
@@ -127,18 +129,30 @@ def verdict(cut: str, name: str, passed: bool, n_rows: int, reason: str, stops: 
     return Check(cut, name, passed, stops, n_rows, 0 if passed else n_rows, reason, "[]")
 
 
-def refusal(checks: pl.DataFrame, cut: str | None = None) -> str | None:
+def rows_hash(rows: pl.DataFrame) -> str:
+    """Hash of a cut's rows, in whatever order they come."""
+    lines = sorted(canonical_json(row) for row in rows.with_columns(pl.col("day").cast(str)).to_dicts())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def refusal(checks: pl.DataFrame, cut: str | None = None, rows: pl.DataFrame | None = None) -> str | None:
     """Why nothing of the day may be trained on, or nothing of `cut`; None when it may.
 
     Args:
-        checks: `train.publication` of the day.
+        checks: `train.publication` of the day; without any, no gate has looked.
         cut: Also hold it to what holds back this cut alone.
+        rows: Rows of `cut` as they are now: the verdict must be about them.
     """
+    looked = checks if cut is None else checks.filter(pl.col("cut") == cut)
+    if looked.is_empty():
+        return f"no gate has looked at {cut or 'the cuts'} yet"
     against = pl.col("stops") == "day"
     if cut is not None:
         against |= (pl.col("stops") == "cut") & (pl.col("cut") == cut)
     refused = checks.filter(~pl.col("passed") & against)
-    if refused.is_empty():
-        return None
-    row = refused.row(0, named=True)
-    return f"publication refused {row['cut']}: {row['check']}: {row['detail']}"
+    if not refused.is_empty():
+        row = refused.row(0, named=True)
+        return f"publication refused {row['cut']}: {row['check']}: {row['detail']}"
+    if rows is not None and set(looked["rows_hash"]) != {rows_hash(rows)}:
+        return f"the rows of {cut} are not those that the gate looked at"
+    return None

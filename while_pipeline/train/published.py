@@ -30,12 +30,16 @@ DayReader = Callable[[type[Table]], pl.DataFrame]
 """Gives a table's rows of one day."""
 
 
+_TURN = pl.col("scenario_id").rank("dense").over("pass_rate", "tool_condition")
+"""Kinds of fault take turns."""
+
+
 class _Kind(NamedTuple):
     table: type[CutTable]
     method: Method
     """The method that trains on the cut: what it refuses is not exported."""
-    order: tuple[str, ...]
-    """Columns that order rows of an equal pass rate."""
+    order: tuple[str | pl.Expr, ...]
+    """What orders rows of an equal pass rate."""
 
 
 CUTS: Final[Mapping[CutName, _Kind]] = MappingProxyType(
@@ -43,7 +47,7 @@ CUTS: Final[Mapping[CutName, _Kind]] = MappingProxyType(
         "sft": _Kind(train.Sft, "sft", ("scenario_id",)),
         "sft_random": _Kind(train.SftRandom, "sft", ("scenario_id",)),
         "dpo": _Kind(train.Dpo, "dpo", ("scenario_id",)),
-        "grpo": _Kind(train.Grpo, "grpo", ("scenario_id", "rollout_id")),
+        "grpo": _Kind(train.Grpo, "grpo", (_TURN, "tool_condition", "scenario_id", "rollout_id")),
         "reward_model": _Kind(train.RewardModel, "reward", ("scenario_id", "rollout_id")),
     }
 )
@@ -114,19 +118,13 @@ def read_cut(of: DayReader, day: dt.date, cut: CutName) -> CutRows:
         raise ProjectError(
             source, "day", day.isoformat(), f"it was not run: `while-pipeline run --day {day}`"
         )
-    checks = of(train.Publication)
-    if (refused := refusal(checks, cut)) is not None:
-        raise ProjectError(source, "publication", cut, refused)
-    found = of(kind.table)
+    checks, found = of(train.Publication), of(kind.table)
     if found.is_empty():
         raise ProjectError(source, "rows", 0, "the cut is empty; `train.why_dropped` says what dropped each")
-    own_checks = checks.filter((pl.col("cut") == cut) & pl.col("passed"))["check"]
-    if own_checks.is_empty():
-        raise ProjectError(
-            source, "publication", cut, f"no gate has looked: `while-pipeline run --day {day}`"
-        )
-    found = found.sort("pass_rate", *kind.order, descending=[True, *[False] * len(kind.order)])
-    rows = [decoded(row) for row in found.iter_rows(named=True)]
+    if (refused := refusal(checks, cut, found)) is not None:
+        raise ProjectError(source, "publication", cut, f"{refused}; `while-pipeline run --day {day}`")
+    order = [pl.col("pass_rate").neg(), *kind.order]
+    rows = [decoded(row) for row in found.sort(order).iter_rows(named=True)]
     examples(kind.method, rows, source)
     scenarios = of(simulate.Scenarios).drop("day")
     row = agent.row(0, named=True)
@@ -138,7 +136,7 @@ def read_cut(of: DayReader, day: dt.date, cut: CutName) -> CutRows:
         document=row["policy_document"],
         policy_version=row["policy_version"],
         judge=", ".join(of(grade.Grades)["judge"].unique().sort()),
-        checks=tuple(own_checks.sort()),
+        checks=tuple(checks.filter((pl.col("cut") == cut) & pl.col("passed"))["check"].sort()),
     )
 
 

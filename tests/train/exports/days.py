@@ -12,6 +12,7 @@ from while_pipeline.simulate.rows import scenario_row
 from while_pipeline.tables import grade, simulate, train, watch
 from while_pipeline.tables.base import Table, frame
 from while_pipeline.train.names import CutName
+from while_pipeline.train.publication import rows_hash
 from while_pipeline.train.published import CUTS, Row
 
 DATE = dt.date.fromisoformat(DAY)
@@ -31,6 +32,10 @@ def published(
         **{CUTS[cut].table: [] for cut in ALL_CUTS},
         **{CUTS[cut].table: [filled(CUTS[cut].table, **row) for row in rows] for cut, rows in cuts.items()},
     }
+    held = {cut: frame(CUTS[cut].table, DAY, tables[CUTS[cut].table]) for cut in ALL_CUTS}
+    tables[train.Publication] = [
+        {"rows_hash": rows_hash(held[one["cut"]]), **one} for one in tables[train.Publication]
+    ]
     warehouse = Warehouse(database=str(data / DATABASE))
     warehouse.replace_slices(DAY, {model: frame(model, DAY, rows) for model, rows in tables.items()})
     warehouse.publish()

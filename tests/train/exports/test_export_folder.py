@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,22 @@ def test_a_disk_that_refuses_leaves_nothing_and_keeps_the_earlier_export(
     with pytest.raises(ProjectError, match="cannot be written"):
         export(cut_of("sft", [r | {"split": "train"} for r in rows_of("sft")]), "trl", tmp_path / "out")
     assert read_manifest(tmp_path / "out" / "manifest.json") == first.manifest
+    assert names(tmp_path) == {"out"}
+
+
+def test_what_a_killed_export_left_beside_its_place_is_cleared_away(tmp_path: Path) -> None:
+    for left in (".out.k1", ".out.k2", ".other.k3"):
+        (tmp_path / left).mkdir()
+        (tmp_path / left / "train.jsonl").write_text("{}")
+    export(cut_of("sft"), "trl", tmp_path / "out")
+    assert names(tmp_path) == {"out", ".other.k3"}
+
+
+def test_two_writers_take_turns(tmp_path: Path) -> None:
+    cuts = [cut_of("sft"), cut_of("sft", [row | {"split": "train"} for row in rows_of("sft")])]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda at: export(cuts[at % 2], "trl", tmp_path / "out").manifest, range(40)))
+    assert read_manifest(tmp_path / "out" / "manifest.json") in made
     assert names(tmp_path) == {"out"}
 
 

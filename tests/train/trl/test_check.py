@@ -39,16 +39,16 @@ def template(tokenizer: Any) -> Template:
 @pytest.mark.parametrize("method", list(ROWS))
 def test_every_trainer_keeps_every_row_as_it_was_sent(base: Path, method: Method) -> None:
     rows = ROWS[method]()
-    checked = check_rows(method, rows, base, "rows")
+    checked, _ = check_rows(method, rows, base, "rows")
     assert checked.n_rows == len(examples(method, rows, "rows"))
     assert 0 < checked.n_trained <= checked.n_tokens
     assert checked.longest <= checked.n_tokens
 
 
 def test_supervised_labels_are_a_small_part_of_the_tokens_and_a_reward_models_are_all(base: Path) -> None:
-    supervised = check_rows("sft", tiny.sft_rows(), base, "rows")
+    supervised, _ = check_rows("sft", tiny.sft_rows(), base, "rows")
     assert supervised.n_trained < supervised.n_tokens / 4
-    whole = check_rows("reward", tiny.reward_rows(), base, "rows")
+    whole, _ = check_rows("reward", tiny.reward_rows(), base, "rows")
     assert whole.n_trained == whole.n_tokens
 
 
@@ -59,13 +59,13 @@ def test_labels_of_a_pair_are_its_two_answers(base: Path, tokenizer: Any) -> Non
     inside = json.dumps({"name": function["name"], "arguments": function["arguments"]})
     said = [f"<tool_call>\n{inside}\n</tool_call>", words["content"]]
     lengths = [len(tokenizer(text + "<|im_end|>")["input_ids"]) for text in said]
-    assert check_rows("dpo", rows, base, "rows").n_trained == sum(lengths)
+    assert check_rows("dpo", rows, base, "rows")[0].n_trained == sum(lengths)
 
 
 @pytest.mark.parametrize("method", list(ROWS))
 def test_a_length_that_would_cut_is_refused_with_the_one_that_is_needed(base: Path, method: Method) -> None:
-    needed = check_rows(method, ROWS[method](), base, "rows").longest
-    assert check_rows(method, ROWS[method](), base, "rows", max_length=needed).longest == needed
+    needed = check_rows(method, ROWS[method](), base, "rows")[0].longest
+    assert check_rows(method, ROWS[method](), base, "rows", max_length=needed)[0].longest == needed
     with pytest.raises(ProjectError, match=f"the longest row has {needed} tokens"):
         check_rows(method, ROWS[method](), base, "rows", max_length=needed - 1)
 
@@ -84,7 +84,7 @@ def test_end_tokens_are_the_tokenizers_and_those_of_the_generation_settings(tmp_
     assert end_tokens(made) == {ids[0]}
     (folder / "generation_config.json").write_text(f'{{"eos_token_id": {ids}}}')
     assert end_tokens(made) == set(ids)
-    assert check_rows("sft", tiny.sft_rows(), folder, "rows").n_rows == 4
+    assert check_rows("sft", tiny.sft_rows(), folder, "rows")[0].n_rows == 4
 
 
 # -- what goes wrong without an error -----------------------------------------------------------------------
@@ -190,5 +190,5 @@ def test_tools_in_the_system_text_reach_trls_own_sampling(
     for row in rows:
         head = render(tokenizer, row["prompt"][:1], row["tools"], template.text)
         row["prompt"][0]["content"] = head.removeprefix("<|im_start|>system\n").removesuffix("<|im_end|>")
-    checked = check_rows("grpo", rows, base, "rows")
+    checked, _ = check_rows("grpo", rows, base, "rows")
     assert (checked.n_rows, checked.n_trained) == (len(examples("grpo", rows, "rows")), 0)

@@ -55,6 +55,21 @@ def test_graded_rollouts_become_pairs_of_one_task_and_each_worse_one_is_in_a_pai
     assert said == [("a", "b", 1.0), ("d", "c", 0.5)]
 
 
+def test_a_rollout_that_says_the_same_as_a_best_stands_against_another_or_in_no_pair() -> None:
+    good, other = (row["messages"] for row in tiny.sft_rows(2))
+    rows = [
+        {"task_id": "t", "messages": messages, "tools": tiny.OFFERED, "reward": reward}
+        for messages, reward in ((good, 1.0), (good, 0.5), (other, 0.0))
+    ]
+    (pair,) = examples("reward", rows, "rows")
+    assert (pair["chosen"], pair["rejected"]) == (good, other)
+    best = {"task_id": "t", "messages": other, "tools": tiny.OFFERED, "reward": 1.0}
+    pairs = examples("reward", [*rows[:2], best], "rows")
+    assert [(pair["chosen"], pair["rejected"]) for pair in pairs] == [(other, good)]
+    with pytest.raises(ProjectError, match="one-sided labels"):
+        examples("reward", rows[:2], "rows")
+
+
 def test_given_pairs_of_a_reward_model_keep_their_prompt_in_both_answers() -> None:
     (pair,) = examples("reward", tiny.dpo_rows(1), "rows")
     (given,) = tiny.dpo_rows(1)

@@ -22,6 +22,7 @@ from while_pipeline.train.privileged import disguised, scan
 from while_pipeline.train.published import CUTS, CutRows, Row
 from while_pipeline.train.trl.run import check_rows, missing_extra
 from while_pipeline.train.trl.settings import Checked
+from while_pipeline.train.trl.template import Template
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ _FORMATS: Final[Mapping[FormatName, _Format]] = {
         around=verifiers.package_files,
     ),
 }
+
+
+TEMPLATE = "chat_template.jinja"
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,14 @@ def export(cut: CutRows, form: FormatName, folder: Path, tokenizer: Path | None 
             raise ProjectError(
                 f"{cut.source}, {content.name}", "content", disguised(found[:3]), "personal data or a secret"
             )
-    checked, unchecked = _checked(cut, placed, tokenizer) if form == "trl" else (None, None)
+    checked, template, unchecked = _checked(cut, placed, tokenizer) if form == "trl" else (None, None, None)
+    usage = shape.usage[cut.cut]
+    if template is not None and not template.own:
+        contents.append(Content(TEMPLATE, template.text.encode()))
+        usage += (
+            f"\n\nThe rows were held against `{TEMPLATE}` ({template.origin}). Train with it: "
+            f"`chat_template_path` of the trainer's config, or `tokenizer.chat_template`."
+        )
     manifest = make_manifest(
         cut.cut,
         form,
@@ -100,7 +111,7 @@ def export(cut: CutRows, form: FormatName, folder: Path, tokenizer: Path | None 
         judge=cut.judge,
         checks=cut.checks,
     )
-    card = f"{dataset_card(manifest)}\n## How to train on it\n\n{shape.usage[cut.cut]}\n"
+    card = f"{dataset_card(manifest)}\n## How to train on it\n\n{usage}\n"
     about = (
         Content(MANIFEST, f"{manifest.model_dump_json(indent=2)}\n".encode()),
         Content(CARD, card.encode()),
@@ -146,9 +157,10 @@ def _described(content: Content) -> ExportedFile:
 
 def _checked(
     cut: CutRows, placed: Sequence[Placed], tokenizer: Path | None
-) -> tuple[Checked | None, str | None]:
+) -> tuple[Checked | None, Template | None, str | None]:
     if tokenizer is None:
-        return None, "no tokenizer was named (--tokenizer)"
+        return None, None, "no tokenizer was named (--tokenizer)"
     if missing := missing_extra():
-        return None, f"the extra `train` is not installed: {', '.join(missing)}"
-    return check_rows(CUTS[cut.cut].method, [one.row for one in placed], tokenizer, cut.source), None
+        return None, None, f"the extra `train` is not installed: {', '.join(missing)}"
+    rows = [one.row for one in placed]
+    return *check_rows(CUTS[cut.cut].method, rows, tokenizer, cut.source), None

@@ -1,9 +1,11 @@
 """An export's folder: it appears and goes whole or not at all, and never in the place of something else."""
 
+import fcntl
+import glob
 import os
 import shutil
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
@@ -49,10 +51,11 @@ def require_free(folder: Path, cut: str, form: str, day: str) -> None:
 
 
 def write_folder(folder: Path, contents: Iterable[Content]) -> None:
-    """Write files beside the folder, then move them into its place in one step.
+    """Write files beside the folder, then move them into its place.
 
-    A reader sees the folder with all its files or without any; an earlier export is gone only when the new
-    one is whole.
+    A reader sees the folder with all its files or without any; an earlier export goes only when the new one
+    is whole. A kill in the instant between the two leaves the place empty and the new files beside it; the
+    next export clears them away.
 
     Raises:
         ProjectError: the place cannot be written to.
@@ -60,46 +63,56 @@ def write_folder(folder: Path, contents: Iterable[Content]) -> None:
     folder = folder.resolve()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        with _alone_at(folder):
+            made = _beside(folder)
+            for content in contents:
+                path = made / content.name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content.content)
+            _put(made, folder)
     except OSError as error:
         raise ProjectError(str(folder), "out", folder.name, f"it cannot be written: {error}") from error
-    try:
-        # A folder of mkdtemp is for its owner's eyes alone; an export is as readable as any other file.
-        made.chmod(0o755)
-        for content in contents:
-            path = made / content.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.content)
-        _swap(made, folder)
-    except OSError as error:
-        raise ProjectError(str(folder), "out", folder.name, f"it cannot be written: {error}") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def discard(folder: Path, cut: str, form: str, day: str) -> None:
     """Remove an earlier export of a cut; anything else is left alone."""
-    with suppress(ProjectError):
-        require_free(folder, cut, form, day)
-        shutil.rmtree(folder, ignore_errors=True)
+    folder = folder.resolve()
+    if folder.exists():
+        with suppress(ProjectError), _alone_at(folder):
+            require_free(folder, cut, form, day)
+            os.replace(folder, _beside(folder))
 
 
-def _swap(made: Path, folder: Path) -> None:
-    if not folder.exists():
-        os.replace(made, folder)
-        return
-    earlier = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+@contextmanager
+def _alone_at(folder: Path) -> Iterator[None]:
+    """One writer beside a folder at a time; what one left there, killed or not, is removed."""
+    place = os.open(folder.parent, os.O_RDONLY)
     try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        for left in folder.parent.glob(f".{glob.escape(folder.name)}.*"):
+            shutil.rmtree(left, ignore_errors=True)
+        os.close(place)
+
+
+def _beside(folder: Path) -> Path:
+    made = Path(mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    # A folder of mkdtemp is for its owner's eyes alone; an export is as readable as any other file.
+    made.chmod(0o755)
+    return made
+
+
+def _put(made: Path, folder: Path) -> None:
+    earlier = _beside(folder) if folder.exists() else None
+    if earlier is not None:
         os.replace(folder, earlier)
-    except OSError:
-        earlier.rmdir()
-        raise
     try:
         os.replace(made, folder)
     except OSError:
-        os.replace(earlier, folder)
+        if earlier is not None:
+            os.replace(earlier, folder)
         raise
-    shutil.rmtree(earlier)
 
 
 def _something_else(folder: Path, what: str) -> ProjectError:

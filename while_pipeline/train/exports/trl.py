@@ -10,8 +10,8 @@ from typing import Final
 from while_pipeline.train.exports.placed import Placed
 from while_pipeline.train.exports.prompts import with_tools
 from while_pipeline.train.names import CutName
-from while_pipeline.train.published import CUTS, CutRows, Row, by_scenario
-from while_pipeline.train.trl.examples import examples
+from while_pipeline.train.published import CutRows, Row, by_scenario
+from while_pipeline.train.trl.examples import contrast, contrasts
 
 USAGE: Final[Mapping[CutName, str]] = {
     "sft": "For `trl.SFTTrainer` with `assistant_only_loss=True`: `messages` and `tools`.",
@@ -33,17 +33,22 @@ USAGE: Final[Mapping[CutName, str]] = {
 }
 
 
+_IDS = ("row_id", "scenario_id")
+_CURRICULUM = ("pass_rate", "stage")
+"""How far the policy that played was with the scenario."""
+
+
 def rows_for(cut: CutRows) -> list[Placed]:
     """The rows of a cut as TRL's trainer of it takes them, with the ids that lead back to it."""
     return _MAKERS[cut.cut](cut)
 
 
 def _sft(cut: CutRows) -> list[Placed]:
-    return [_placed(row, "row_id", "scenario_id", "reward", "messages", "tools") for row in cut.rows]
+    return [_placed(row, *_IDS, *_CURRICULUM, "reward", "messages", "tools") for row in cut.rows]
 
 
 def _dpo(cut: CutRows) -> list[Placed]:
-    columns = ("row_id", "scenario_id", "margin", "prompt", "chosen", "rejected", "tools")
+    columns = (*_IDS, *_CURRICULUM, "margin", "prompt", "chosen", "rejected", "tools")
     return [_placed(row, *columns) for row in cut.rows]
 
 
@@ -64,14 +69,13 @@ def group_figures(group: list[Row]) -> Row:
 
 
 def _pairs(cut: CutRows) -> list[Placed]:
-    tasks: dict[str, list[Row]] = {}
-    for row in cut.rows:
-        tasks.setdefault(row["task_id"], []).append(row)
+    ids = ("chosen_rollout_id", "rejected_rollout_id")
     return [
-        _placed(tasks[task][0] | pair, "margin", "chosen", "rejected", "tools")
-        for task in sorted(tasks)
-        if len({row["reward"] for row in tasks[task]}) > 1
-        for pair in examples(CUTS[cut.cut].method, tasks[task], cut.source)
+        _placed(
+            worse | contrast(better, worse) | {ids[0]: better["rollout_id"], ids[1]: worse["rollout_id"]},
+            *(*ids, *_CURRICULUM, "margin", "chosen", "rejected", "tools"),
+        )
+        for better, worse in contrasts(cut.rows)
     ]
 
 

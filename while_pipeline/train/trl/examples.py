@@ -62,7 +62,7 @@ def _dpo(rows: Sequence[Row], source: str) -> list[Row]:
 
 
 def _reward(rows: Sequence[Row], source: str) -> list[Row]:
-    pairs = list(rows) if "chosen" in rows[0] else _contrasts(rows, source)
+    pairs = list(rows) if "chosen" in rows[0] else _contrasted(rows, source)
     made = []
     for at, row in enumerate(pairs):
         chosen, rejected, tools = _needed(row, at, source, "chosen", "rejected", "tools")
@@ -77,31 +77,49 @@ def _reward(rows: Sequence[Row], source: str) -> list[Row]:
     return made
 
 
-def _contrasts(rows: Sequence[Row], source: str) -> list[Row]:
-    """Pairs of graded rollouts of one task: each that is worse than the best, against a best in turn."""
-    by_task: dict[str, list[Row]] = defaultdict(list)
+def _contrasted(rows: Sequence[Row], source: str) -> list[Row]:
     for at, row in enumerate(rows):
         _needed(row, at, source, "messages", "tools", "reward", "task_id")
-        by_task[row["task_id"]].append(row)
-    pairs: list[Row] = []
-    for task in sorted(by_task):
-        best = max(row["reward"] for row in by_task[task])
-        high = [row for row in by_task[task] if row["reward"] == best]
-        low = [row for row in by_task[task] if row["reward"] < best]
-        pairs += [
-            {
-                "chosen": high[i % len(high)]["messages"],
-                "rejected": worse["messages"],
-                "tools": worse["tools"],
-                "margin": best - worse["reward"],
-            }
-            for i, worse in enumerate(low)
-        ]
+    pairs = [contrast(better, worse) for better, worse in contrasts(rows)]
     if not pairs:
         raise ProjectError(
             source, "reward", rows[0]["reward"], "one-sided labels: no task has rollouts of different rewards"
         )
     return pairs
+
+
+def contrasts(rows: Iterable[Row]) -> list[tuple[Row, Row]]:
+    """Pairs of graded rollouts of one task, the better first: each that is worse than its task's best.
+
+    The best take turns. A rollout that says the same as every best is in no pair: what told them apart is not
+    in the words.
+
+    Args:
+        rows: With `task_id`, `reward` and `messages`.
+    """
+    by_task: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_task[row["task_id"]].append(row)
+    pairs: list[tuple[Row, Row]] = []
+    for task in sorted(by_task):
+        best = max(row["reward"] for row in by_task[task])
+        high = [row for row in by_task[task] if row["reward"] == best]
+        low = [row for row in by_task[task] if row["reward"] < best]
+        for i, worse in enumerate(low):
+            said = _words(worse["messages"])
+            in_turn = [*high[i % len(high) :], *high[: i % len(high)]]
+            pairs += [(row, worse) for row in in_turn if _words(row["messages"]) != said][:1]
+    return pairs
+
+
+def contrast(better: Row, worse: Row) -> Row:
+    """A pair as a row of preferences."""
+    return {
+        "chosen": better["messages"],
+        "rejected": worse["messages"],
+        "tools": worse["tools"],
+        "margin": better["reward"] - worse["reward"],
+    }
 
 
 def _grpo(rows: Sequence[Row], source: str) -> list[Row]:

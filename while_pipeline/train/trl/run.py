@@ -23,6 +23,7 @@ from while_pipeline.train.elsewhere import files_hash
 from while_pipeline.train.trl.examples import Row, examples
 from while_pipeline.train.trl.game import Game
 from while_pipeline.train.trl.settings import BETAS, Checked, Method, TrainResult, TrlSettings
+from while_pipeline.train.trl.template import Template
 
 EXTRA = ("torch", "transformers", "trl", "peft", "datasets")
 """What the extra `train` brings."""
@@ -121,8 +122,8 @@ def train(
 
 def check_rows(
     method: Method, rows: Sequence[Row], tokenizer: Path, source: str, max_length: int | None = None
-) -> Checked:
-    """See what TRL's own tokenising makes of rows, without the checkpoint's weights.
+) -> tuple[Checked, Template]:
+    """See what TRL's own tokenising makes of rows, without the checkpoint's weights, and with which template.
 
     The real trainer is built around a model of one narrow layer, for tokenising does not look at weights.
 

@@ -14,18 +14,19 @@ from while_pipeline.train.trl.backend import dataset_of, load_tokenizer, quiet
 from while_pipeline.train.trl.check import check, check_prompts, fitting_length, longest
 from while_pipeline.train.trl.examples import Row
 from while_pipeline.train.trl.settings import Checked, Method, TrlSettings
+from while_pipeline.train.trl.template import Template
 
 
 def tokenised(
     method: Method, rows: Sequence[Row], folder: Path, work: Path, max_length: int | None
-) -> Checked:
+) -> tuple[Checked, Template]:
     """Check rows after the trainer's own tokenising; see `check_rows` of `run`."""
     quiet()
     settings = TrlSettings(model=folder, max_length=max_length)
     tokenizer, template = load_tokenizer(settings, marked=method == "sft")
     length = fitting_length(longest(method, rows, tokenizer, template), settings, None)
     if method == "grpo":
-        return check_prompts(rows, tokenizer, template, rendered=False)
+        return check_prompts(rows, tokenizer, template, rendered=False), template
     shared: dict[str, Any] = {
         "output_dir": str(work),
         "max_length": length,
@@ -55,4 +56,4 @@ def tokenised(
     else:
         model = LlamaForSequenceClassification(config)
         trainer = RewardTrainer(model=model, args=RewardConfig(**shared), **common)
-    return check(method, rows, trainer.train_dataset, tokenizer, template, length)
+    return check(method, rows, trainer.train_dataset, tokenizer, template, length), template

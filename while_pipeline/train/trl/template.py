@@ -49,12 +49,20 @@ _TALK: list[dict[str, Any]] = [
 ]
 
 
+_OWN = "the model's own"
+
+
 @dataclass(frozen=True)
 class Template:
     """A chat template and where it came from."""
 
     text: str
     origin: str
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the model's own: another must go along with rows that were held against it."""
+        return self.origin == _OWN
 
 
 def choose_template(tokenizer: Tokenizer, *, marked: bool, given: Path | None = None) -> Template:
@@ -75,7 +83,7 @@ def choose_template(tokenizer: Tokenizer, *, marked: bool, given: Path | None = 
         own = own.get("default")
     found = "it has no chat template" if own is None else missing(tokenizer, own, marked=marked)
     if own is not None and found is None:
-        return Template(own, "the model's own")
+        return Template(own, _OWN)
     patched = _patched(tokenizer)
     if patched is not None and missing(tokenizer, patched, marked=marked) is None:
         return Template(patched, "the model's own, with agent turns marked")
