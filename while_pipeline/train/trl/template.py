@@ -16,6 +16,22 @@ from while_pipeline.errors import ProjectError
 CHATML = Path(__file__).with_name("chatml.jinja")
 """Our own template, for models that know ChatML's turns but whose template knows no tools."""
 
+CHATML_TURNS: dict[str, Any] = {
+    "defaults": {"role": "assistant"},
+    "start_anchor": "<|im_start|>assistant\n",
+    "fields": {
+        "tool_calls": {
+            "open_pattern": r"\s*<tool_call>",
+            "close": "</tool_call>",
+            "repeats": True,
+            "content": "json",
+            "transform": {"type": "function", "function": "{content}"},
+        },
+        "content": {"close_pattern": r"\s*<\|im_end\|>", "content": "text"},
+    },
+}
+"""How a server reads turns of our template back: without it `transformers serve` gives calls as text."""
+
 _MARKS = ("<|im_start|>", "<|im_end|>")
 
 Tokenizer = Any
