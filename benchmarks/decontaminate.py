@@ -37,6 +37,8 @@ BAR = 10.0
 """Seconds that ours may take for the largest size."""
 ALIKE_WORDS, ALIKE_SEALED, ALIKE_PROMPTS = 30, 10_000, 20_000
 """The hard case: every prompt and every sealed one begin with the same words."""
+BOILERPLATE_WORDS, PART_WORDS, PARTS, VOCABULARY = 60, 14, 20, 3_000
+"""Prompts of a form: the same words in all, then one of a few parts, then a customer's own words."""
 
 
 class Answer(NamedTuple):
@@ -85,6 +87,21 @@ def alike(extra: int) -> Answer:
         return [f"{shared} {end}" for end in ends]
 
     return ours(made(ALIKE_PROMPTS, "p"), made(ALIKE_SEALED, "s"))
+
+
+def boilerplate(own: int, looked_up: int, sealed: int) -> Answer:
+    """Prompts and sealed prompts of one form that end in `own` words of their own."""
+    rng = random.Random(own)
+    shared, *parts = (_words(rng, size) for size in (BOILERPLATE_WORDS, *[PART_WORDS] * PARTS))
+
+    def made(count: int) -> list[str]:
+        return [f"{shared} {rng.choice(parts)} {_words(rng, own)}" for _ in range(count)]
+
+    return ours(made(looked_up), made(sealed))
+
+
+def _words(rng: random.Random, count: int) -> str:
+    return " ".join(f"w{rng.randrange(VOCABULARY)}" for _ in range(count))
 
 
 class Peer:
@@ -147,6 +164,16 @@ def main() -> None:
     for extra in (3, 6, 8, 12, 20):
         found, seconds = alike(extra)
         print(f"| {extra} of its own | {found:,} | {seconds:.2f} s |", flush=True)
+    print(f"\n| a form of {BOILERPLATE_WORDS} + {PART_WORDS} words, then | bar | near copies | CPU |")
+    print("| --- | ---: | ---: | ---: |", flush=True)
+    for own in (3, 14, 22):
+        found, seconds = boilerplate(own, SIZES[-1], SEALED[-1])
+        what = f"{own} of its own, {SIZES[-1]:,} against {SEALED[-1]:,}"
+        print(f"| {what} | {BAR:g} s | {found:,} | {seconds:.2f} s |", flush=True)
+    _, seconds = boilerplate(22, 0, SIZES[-1])
+    print(
+        f"| 22 of its own, {SIZES[-1]:,} sealed, indexing alone | {BAR:g} s | | {seconds:.2f} s |", flush=True
+    )
     print(f"\n{os.cpu_count()} cores, Python {platform.python_version()}")
 
 

@@ -19,6 +19,7 @@ from tests.candidates import (
     tool,
     user,
 )
+from while_pipeline.records import ToolCall
 from while_pipeline.tables import train
 from while_pipeline.tables.base import frame
 from while_pipeline.train.cuts import KEPT, Candidate, Cut, Cutter, training_message, why_dropped
@@ -68,6 +69,18 @@ def test_what_customer_or_tool_said_before_is_no_secret_and_an_own_address_no_pe
     asked = candidate("s", 0, 1.0, agent("Write to care@acme.io."))
     made = Cutter([asked], TOOLS, "Complaints go to care@acme.io.", SealedPrompts({}))
     assert len(made.sft().rows) == 1
+
+
+STRANGE = ToolCall(id="1", name="no_such_tool", arguments={})
+
+
+@pytest.mark.parametrize("name", [name for name in CUTS if name != "grpo"])
+def test_a_rollout_that_calls_a_tool_that_is_not_there_is_in_no_cut_that_shows_its_turns(name: str) -> None:
+    called = [candidate("s", n, float(n), agent(None, STRANGE), tool("no"), agent("Oh.")) for n in range(2)]
+    cut: Cut = getattr(cutter(*called), name)()
+    assert cut.rows == []
+    assert set(cut.fate.values()) == {("calls a tool that is not there", "no_such_tool")}
+    assert len(cutter(*called).grpo().rows) == 2, "of a group there is the prompt alone"
 
 
 def test_why_dropped_does_not_repeat_personal_data() -> None:

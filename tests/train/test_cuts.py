@@ -191,6 +191,24 @@ def test_a_grpo_prompt_ends_with_the_customers_opening() -> None:
     assert [m["role"] for m in prompt] == ["system", "user"]
 
 
+@pytest.mark.parametrize("name", ["sft", "sft_random", "reward_model"])
+@pytest.mark.parametrize(
+    ("said", "last"),
+    [
+        ((agent("Done."), user("And now?")), "Done."),
+        ((agent("Done."), user("And now?"), agent(" ")), "Done."),
+        ((agent("Wait."), *LOOK), None),
+        ((agent("Wait."), *LOOK, agent("Done.")), "Done."),
+    ],
+)
+def test_a_conversation_is_cut_after_the_agents_last_turn(
+    name: str, said: tuple[Message, ...], last: str | None
+) -> None:
+    (row,) = getattr(cutter(candidate("s", 0, 1.0, *said)), name)().rows
+    final = json.loads(row["messages"])[-1]
+    assert (final["role"], final.get("content")) == ("assistant", last)
+
+
 # -- the random twin of SFT -------------------------------------------------------------------------------
 
 

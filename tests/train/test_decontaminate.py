@@ -1,3 +1,7 @@
+import random
+import time
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,8 +86,88 @@ def test_scripts_other_than_latin_are_words_too(other: str) -> None:
     assert SealedPrompts({"russian": "Покажите мой тариф"}).copied(other) is None
 
 
+CHINESE = (
+    "请帮我查询一下我的手机账单，我上个月的费用比平时高很多，请告诉我原因，并且取消所有的附加服务，谢谢你。"
+)
+GERMAN = (
+    "Könnten Sie bitte die Gebühr für März prüfen? Sie war höher als üblich, und ich möchte das Geld zurück."
+)
+THAI = "ช่วยตรวจสอบบิลของฉันเดือนที่แล้วหน่อยเพราะค่าใช้จ่ายสูงกว่าปกติมาก"
+
+
+@pytest.mark.parametrize(
+    ("sealed", "copy"),
+    [
+        (CHINESE, CHINESE.replace("谢谢你", "谢谢您")),
+        (CHINESE, CHINESE.replace("，", " ")),
+        (THAI, f"{THAI[:-1]}ๆ"),
+        (GERMAN, unicodedata.normalize("NFD", GERMAN)),
+        (GERMAN, GERMAN.upper()),
+        ("Straße 12", "STRASSE １２"),
+    ],
+)
+def test_neither_a_script_without_spaces_nor_a_unicode_form_hides_a_copy(sealed: str, copy: str) -> None:
+    assert SealedPrompts({"same": sealed}).copied(copy) == "same"
+
+
+def test_other_words_of_a_script_without_spaces_are_no_copy() -> None:
+    other = "请帮我查询一下明天的天气，我想知道会不会下雨，并且告诉我需要带什么样的衣服去上海，谢谢你。"
+    assert SealedPrompts({"sealed": CHINESE}).copied(other) is None
+
+
+def test_a_prompt_without_words_copies_only_the_same_text() -> None:
+    index = SealedPrompts({"asked": "???", "empty": ""})
+    assert index.copied(" ??? ") == "asked"
+    assert index.copied(" ") == "empty"
+    assert index.copied("👍") is None
+    assert SealedPrompts({"a": "👍"}).copied("👍") == "a"
+
+
 def test_nothing_sealed_nothing_copied() -> None:
     assert SealedPrompts({}).copied(SEALED) is None
+
+
+PARTS = [" ".join(f"{letter}{i}" for i in range(12)) for letter in "abc"]
+"""What many prompts have in common."""
+COMPOSED = st.lists(st.sampled_from([*PARTS, *(f"{part} {part[:9]}" for part in PARTS)]), max_size=3)
+OWN = st.lists(st.sampled_from("uvwxyz"), max_size=9)
+
+
+@given(st.lists(st.tuples(COMPOSED, OWN), max_size=8), st.tuples(COMPOSED, OWN))
+def test_what_sealed_prompts_have_in_common_is_compared_once_and_nothing_is_missed(
+    sealed: list[tuple[list[str], list[str]]], prompt: tuple[list[str], list[str]]
+) -> None:
+    def text(parts: tuple[list[str], list[str]]) -> str:
+        return " ".join(parts[0] + parts[1])
+
+    def grams(of: str) -> set[tuple[str, ...]]:
+        words = of.split()
+        return {tuple(words[i : i + GRAM]) for i in range(len(words) - GRAM + 1)}
+
+    texts = [text(one) for one in sealed]
+    own = grams(text(prompt))
+    exact = [n for n, other in enumerate(texts) if other == text(prompt)]
+    near = [n for n, other in enumerate(texts) if own and 5 * len(own & grams(other)) >= 4 * len(own)]
+    expected = next((str(n) for n in (*exact, *near)), None)
+    assert SealedPrompts({str(n): one for n, one in enumerate(texts)}).copied(text(prompt)) == expected
+
+
+def test_a_look_up_among_prompts_that_begin_alike_does_not_compare_with_each() -> None:
+    rng = random.Random(1)
+    sizes = {"s": 60, "a": 14, "b": 14, "c": 14}
+    shared, *parts = (" ".join(f"{letter}{n}" for n in range(size)) for letter, size in sizes.items())
+
+    def sealed() -> str:
+        return " ".join([shared, rng.choice(parts), *(f"x{rng.randrange(10**9)}" for _ in range(20))])
+
+    def seconds(count: int) -> float:
+        index = SealedPrompts({str(n): sealed() for n in range(count)})
+        start = time.process_time()
+        for _ in range(50):
+            assert index.copied(" ".join([shared, *parts])) is None
+        return time.process_time() - start
+
+    assert seconds(3_000) < 20 * max(seconds(20), 0.001)
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=GRAM, max_size=30), st.data())

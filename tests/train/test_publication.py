@@ -56,8 +56,17 @@ def agent(text: str | None = "It is open.", arguments: Any = None) -> dict[str, 
     return {"role": "assistant", "content": text, **calls}
 
 
-def tool(text: str) -> dict[str, Any]:
-    return {"role": "tool", "content": text, "tool_call_id": "1"}
+def calling(name: str) -> dict[str, Any]:
+    call = {"id": "1", "type": "function", "function": {"name": name, "arguments": {}}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+LOOK = agent(None, {"bill_id": "B-1"})
+"""A call, not answered yet."""
+
+
+def tool(text: str, call_id: str = "1") -> dict[str, Any]:
+    return {"role": "tool", "content": text, "tool_call_id": call_id}
 
 
 def place(task: str = OPEN_TASK, scenario: str = "s", rate: float = 0.5) -> dict[str, Any]:
@@ -188,15 +197,25 @@ def refused(cut: str, bad: dict[str, Any], check: str, why: str) -> None:
     ("messages", "check", "why"),
     [
         ((user(SEALED_PROMPT.upper()), agent()), "no_sealed_prompt", "sealed"),
-        ((user(), agent(f"It is {SECRET}."), tool(SECRET)), "no_answer_key", SECRET),
+        ((user(), agent(f"It is {SECRET}.", {}), tool(SECRET), agent()), "no_answer_key", SECRET),
         ((user(), agent(None, {"reference": SECRET})), "no_answer_key", SECRET),
         ((user(), agent(LINE)), "nothing_privileged", LINE),
         ((user(f"Hi. {REASON}"), agent()), "nothing_privileged", REASON),
-        ((user(), tool(f'{{"by": "{EMAIL}"}}'), agent()), "no_personal_data", "email jo…"),
+        ((user(), LOOK, tool(f'{{"by": "{EMAIL}"}}'), agent()), "no_personal_data", "email jo…"),
+        ((user(), LOOK, tool(f'{{"{EMAIL}": 1}}'), agent()), "no_personal_data", "email jo…"),
+        ((user(), agent(None, {EMAIL: 1})), "no_personal_data", "email jo…"),
         ((user(), agent(None, {"key": "sk-abcdefghijklmnopqrstuvwx"})), "no_personal_data", "secret sk…"),
         ((user(), agent(None, '{"bill_id": "B-1"}')), "arguments_decode", "bill_id"),
         ((user(), agent(None, ["B-1"])), "arguments_decode", "B-1"),
-        ((user(), tool("open")), "something_to_learn", "no turn"),
+        ((user(), LOOK, agent()), "calls_answered", "call 1 has no result"),
+        ((user(), LOOK, user(), tool("open"), agent()), "calls_answered", "call 1 has no result"),
+        ((user(), tool("open"), agent()), "calls_answered", "a result for 1, which no call asked for"),
+        ((user(), LOOK, tool("open"), tool("open"), agent()), "calls_answered", "a result for 1"),
+        ((user(), calling("pay_bill")), "calls_declared", "pay_bill is not among the tools"),
+        ((user(), agent(), user("Bye")), "ends_on_agent", "a message of user after the agent's last turn"),
+        ((user(), LOOK, tool("open")), "ends_on_agent", "a message of tool after"),
+        ((user(), agent(), agent("")), "ends_on_agent", "a message of assistant after"),
+        ((user(), user()), "something_to_learn", "no turn"),
         ((user(), agent(""), agent(None), agent(" \n")), "something_to_learn", "no turn"),
     ],
 )
@@ -217,6 +236,8 @@ def test_a_bad_conversation_is_refused_by_its_own_check_with_an_example(
         (pair([user()], agent("a"), agent(None, "{oops")), "arguments_decode", "{oops"),
         (pair([user(), agent("before")], agent(""), agent("b")), "something_to_learn", "empty"),
         (pair([user()], agent("a"), user("b")), "something_to_learn", "empty"),
+        (pair([user(), LOOK], agent("a"), agent("b")), "calls_answered", "call 1 has no result"),
+        (pair([user()], LOOK, calling("pay_bill")), "calls_declared", "pay_bill"),
     ],
 )
 def test_a_bad_pair_is_refused_by_its_own_check(bad: dict[str, Any], check: str, why: str) -> None:
@@ -226,8 +247,16 @@ def test_a_bad_pair_is_refused_by_its_own_check(bad: dict[str, Any], check: str,
 def test_a_text_heard_from_customer_or_tool_may_be_said_and_an_own_address_told() -> None:
     assert failing("sft", [conversation(user(SECRET), agent(SECRET))]) == {}
     assert failing("sft", [conversation(user(LINE), agent(f"You said: {LINE}"))]) == {}
-    assert failing("dpo", [pair([user(), tool(SECRET)], agent(SECRET), agent("b"))]) == {}
+    assert failing("dpo", [pair([user(), LOOK, tool(SECRET)], agent(SECRET), agent("b"))]) == {}
     assert failing("sft", [conversation(user(), agent("Write to care@acme.io."))]) == {}
+
+
+def test_calls_of_one_turn_are_answered_in_any_order_and_those_of_the_last_turn_need_no_answer() -> None:
+    both = LOOK | {"tool_calls": [{**LOOK["tool_calls"][0], "id": name} for name in "ab"]}
+    answers = [tool("open", "b"), tool("open", "a")]
+    assert failing("sft", [conversation(user(), both, *answers, agent())]) == {}
+    assert failing("sft", [conversation(user(), both, *answers, LOOK)]) == {}
+    assert failing("dpo", [pair([user()], LOOK, both)]) == {}
 
 
 def test_a_short_answer_key_text_is_no_secret_at_eleven_characters_and_is_one_at_twelve() -> None:

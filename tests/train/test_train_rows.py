@@ -65,7 +65,7 @@ def test_what_only_the_simulator_knows_is_found_by_rollout() -> None:
         assert {scenario.script.goal_line, *scenario.script.follow_ups} - {""} <= set(hidden.script)
         assert scenario.script.persona.full_name in hidden.script
         names = {record_id for records in scenario.world.records.values() for record_id in records}
-        assert names <= set(hidden.script), "records are known to the world alone until a tool tells"
+        assert names <= set(hidden.records), "records are known to the world alone until a tool tells"
         assert {r.rollout_id, scenario.scenario_id, scenario.task_id, reasons[r.rollout_id]} <= set(
             hidden.grading
         )

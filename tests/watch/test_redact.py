@@ -39,6 +39,8 @@ PERSONAL = {
         "378282246310005",
         "3782 822463 10005",
         "6011111111111117",
+        "４１１１１１１１１１１１１１１１",
+        "٤١١١ ١١١١ ١١١١ ١١١١",
     ],
     "iban": [
         "DE89 3704 0044 0532 0130 00",
@@ -108,7 +110,12 @@ def test_a_bearer_token_goes_and_the_word_stays() -> None:
 def test_one_value_in_any_spelling_is_one_pseudonym() -> None:
     for spellings in (
         ["+1 (555) 123-4567", "555-123-4567", "+15551234567"],
-        ["4111 1111 1111 1111", "4111-1111-1111-1111", "4111111111111111"],
+        [
+            "4111 1111 1111 1111",
+            "4111-1111-1111-1111",
+            "4111111111111111",
+            "４１１１１１１１１１１１１１１１",
+        ],
         ["Ann@Example.org", "ann@example.org"],
         ["DE89 3704 0044 0532 0130 00", "DE89370400440532013000"],
     ):
@@ -167,6 +174,23 @@ def test_messages_arguments_and_results_are_redacted_and_stay_what_they_were() -
     note = f"Call\n{REDACTOR.text('555-123-4567')}"
     assert json.loads(made.messages[2].content or "") == {"note": note, "card": card, "date": "2024-05-15"}
     assert made.messages[3].content == plain
+
+
+def test_a_value_is_redacted_where_a_key_or_a_tools_name_should_stand() -> None:
+    call = ToolCall(id="a", name="ann@example.org", arguments={"to": {"ann@example.org": 1}})
+    result = Message(role="tool", content='{"ann@example.org": "open"}', tool_call_id="a")
+    made = REDACTOR.conversation(
+        Conversation(
+            conversation_id="c",
+            day="2025-03-01",
+            source="t.jsonl",
+            dialect="openai_chat",
+            messages=(Message(role="assistant", tool_calls=(call,)), result),
+        )
+    )
+    mail = REDACTOR.text("ann@example.org")
+    assert made.messages[0].tool_calls[0] == ToolCall(id="a", name=mail, arguments={"to": {mail: 1}})
+    assert json.loads(made.messages[1].content or "") == {mail: "open"}
 
 
 def test_what_a_reject_quotes_is_redacted() -> None:

@@ -19,7 +19,7 @@ from while_pipeline.records import Message
 from while_pipeline.tools import Tool
 from while_pipeline.train.curriculum import split_of, stage_of
 from while_pipeline.train.decontaminate import SealedPrompts
-from while_pipeline.train.privileged import Hidden, disguised, personal_data_in, quoted, unheard
+from while_pipeline.train.privileged import Hidden, disguised, personal_data_in, told
 
 KEPT = "kept"
 
@@ -72,6 +72,7 @@ class Cutter:
         """Cut from `candidates`; rows that copy a sealed prompt are left out of every cut."""
         self._candidates = sorted(candidates, key=lambda c: (c.scenario_id, c.sample))
         self._tools = canonical_json([tool.openai() for tool in tools])
+        self._offered = frozenset(tool.name for tool in tools)
         self._system = {"role": "system", "content": document_text}
         self._sealed = sealed
         self._looked_up: dict[str, str | None] = {}
@@ -79,7 +80,9 @@ class Cutter:
 
     def sft(self) -> Cut:
         """The best rollout of each scenario, picks spread over behaviour signatures."""
-        fate = self._gate(lambda c: None if c.passed else ("did not pass", f"reward {c.reward}"))
+        fate = self._gate(
+            self._undeclared, lambda c: None if c.passed else ("did not pass", f"reward {c.reward}")
+        )
         used: Counter[str] = Counter()
 
         def pick(group: Sequence[Candidate]) -> Candidate:
@@ -96,7 +99,8 @@ class Cutter:
         """
         solved = {row["scenario_id"] for row in self.sft().rows}
         fate = self._gate(
-            lambda c: None if c.scenario_id in solved else ("its scenario is not in the sft cut", "")
+            self._undeclared,
+            lambda c: None if c.scenario_id in solved else ("its scenario is not in the sft cut", ""),
         )
         return self._one_each(
             "sft_random", fate, lambda group: min(group, key=lambda c: content_id("random", c.rollout_id))
@@ -110,7 +114,7 @@ class Cutter:
             picked = pick(group)
             fate |= {c.rollout_id: ("another row of its scenario", picked.rollout_id) for c in group}
             fate[picked.rollout_id] = (KEPT, "")
-            row = {"messages": self._json(picked.messages), "tools": self._tools}
+            row = {"messages": self._json(_to_last_turn(picked.messages)), "tools": self._tools}
             rows.append(
                 {
                     "row_id": content_id(name, picked.rollout_id, row),
@@ -128,7 +132,7 @@ class Cutter:
         Of all pairs the one whose two answers there are nearest in length: a difference in length is what a
         trainer learns first.
         """
-        fate = self._gate()
+        fate = self._gate(self._undeclared)
         rows: list[Row] = []
         for group in self._groups(fate):
             pairs = [(a, b) for a in group for b in group if a.passed and (a.reward or 0) > (b.reward or 0)]
@@ -202,13 +206,13 @@ class Cutter:
         }
 
     def reward_model(self) -> Cut:
-        """Every graded rollout."""
-        fate = self._gate()
+        """Every graded rollout, up to the agent's last turn."""
+        fate = self._gate(self._undeclared)
         rows: list[Row] = [
             {
                 "rollout_id": c.rollout_id,
                 **self._place(c),
-                "messages": self._json(c.messages),
+                "messages": self._json(_to_last_turn(c.messages)),
                 "tools": self._tools,
                 "reward": c.reward,
                 "passed": c.passed,
@@ -230,13 +234,18 @@ class Cutter:
             "stage": stage_of(rate),
         }
 
-    def _gate(self, own: Callable[[Candidate], Fate | None] = lambda _: None) -> dict[str, Fate]:
+    def _gate(self, *own: Callable[[Candidate], Fate | None]) -> dict[str, Fate]:
         """The gates every cut shares, in order, then the cut's own."""
         fate = dict(self._refused)
-        for c in self._candidates:
-            if c.rollout_id not in fate and (dropped := own(c)):
-                fate[c.rollout_id] = dropped
+        for gate in own:
+            left = (c for c in self._candidates if c.rollout_id not in fate)
+            fate |= {c.rollout_id: dropped for c in left if (dropped := gate(c))}
         return fate
+
+    def _undeclared(self, c: Candidate) -> Fate | None:
+        called = (call.name for message in c.messages for call in message.tool_calls)
+        strange = next((name for name in called if name not in self._offered), None)
+        return None if strange is None else ("calls a tool that is not there", strange)
 
     @cached_property
     def _refused(self) -> dict[str, Fate]:
@@ -251,8 +260,8 @@ class Cutter:
         if copied := self._copied(c.prompt):
             return "near copy of a sealed prompt", copied
         said = [self._system, *map(training_message, c.messages)]
-        if told := unheard(said, c.hidden.key + c.hidden.script) or quoted(said, c.hidden.grading):
-            return "tells what only the simulator knows", told
+        if secret := told(said, c.hidden):
+            return "tells what only the simulator knows", secret
         if found := personal_data_in(said[1:], own=f"{self._system['content']}\n{self._tools}"):
             return "personal data or a secret", disguised(found)
         return None
@@ -300,6 +309,16 @@ def why_dropped(cuts: Iterable[Cut]) -> list[Row]:
         for cut in cuts
         for rollout, (gate, detail) in sorted(cut.fate.items())
     ]
+
+
+def _to_last_turn(messages: Sequence[Message]) -> Sequence[Message]:
+    """Up to the agent's last turn with words or a call: the turn limit may cut after customer or tool."""
+    turns = [at for at, m in enumerate(messages) if m.role == "assistant" and _says_something(m)]
+    return messages[: turns[-1] + 1] if turns else messages
+
+
+def _says_something(message: Message) -> bool:
+    return bool((message.content or "").strip() or message.tool_calls)
 
 
 def _pass_rates(candidates: Iterable[Candidate]) -> dict[str, float]:

@@ -1,12 +1,14 @@
 """What the publication gate holds each row of a cut against, one row at a time."""
 
+import json
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from while_pipeline.simulate.axes import is_held_out
 from while_pipeline.train.curriculum import split_of
-from while_pipeline.train.privileged import Hidden, disguised, personal_data_in, quoted, unheard
+from while_pipeline.train.privileged import Hidden, disguised, personal_data_in, told
 from while_pipeline.train.publication import Check, Gate, Held, Refused, result
 
 RowCheck = Callable[[Held, Gate], str | None]
@@ -33,14 +35,15 @@ def _sealed_prompt(held: Held, gate: Gate) -> str | None:
 
 
 def _answer_key(held: Held, gate: Gate) -> str | None:
-    return unheard(held.messages, [text for one in _hidden(held, gate) for text in one.key])
+    return _told(held, [Hidden(key=one.key) for one in _hidden(held, gate)])
 
 
 def _privileged(held: Held, gate: Gate) -> str | None:
-    hidden = _hidden(held, gate)
-    return unheard(held.messages, [text for one in hidden for text in one.script]) or quoted(
-        held.messages, [text for one in hidden for text in one.grading]
-    )
+    return _told(held, [one._replace(key=()) for one in _hidden(held, gate)])
+
+
+def _told(held: Held, hidden: Iterable[Hidden]) -> str | None:
+    return next((text for one in hidden if (text := told(held.messages, one)) is not None), None)
 
 
 def _hidden(held: Held, gate: Gate) -> list[Hidden]:
@@ -59,6 +62,47 @@ def _broken_arguments(held: Held, _: Gate) -> str | None:
             if not isinstance(call["function"]["arguments"], dict):
                 return str(call["function"]["arguments"])
     return None
+
+
+def _unanswered(held: Held, _: Gate) -> str | None:
+    """Hosts refuse such a conversation, and templates render it as one that nobody had.
+
+    The calls of the last turn have no results yet: so it is with the answers of a pair.
+    """
+    waiting: list[str] = []
+    for message in held.messages[:-1] if "chosen" in held.row else held.messages:
+        if message["role"] != "tool":
+            if waiting:
+                return f"call {waiting[0]} has no result"
+            waiting = [call["id"] for call in message.get("tool_calls") or ()]
+        elif (answered := message.get("tool_call_id")) in waiting:
+            waiting.remove(answered)
+        else:
+            return f"a result for {answered}, which no call asked for"
+    return None
+
+
+def _undeclared(held: Held, _: Gate) -> str | None:
+    offered = _names(held.row["tools"])
+    called = (call["function"]["name"] for m in held.messages for call in m.get("tool_calls") or ())
+    return next((f"{name} is not among the tools" for name in called if name not in offered), None)
+
+
+@lru_cache(maxsize=8)
+def _names(tools: str) -> frozenset[str]:
+    return frozenset(tool["function"]["name"] for tool in json.loads(tools))
+
+
+def _goes_on(held: Held, _: Gate) -> str | None:
+    """What follows the agent's last turn is not to be learnt, and hosts want that turn last.
+
+    The answers of a pair are one turn each; of a GRPO row there is the prompt alone.
+    """
+    if "chosen" in held.row or "advantage" in held.row:
+        return None
+    turns = [at for at, m in enumerate(held.messages) if m["role"] == "assistant" and _says_something(m)]
+    after = held.messages[turns[-1] + 1 :] if turns else []
+    return f"a message of {after[0]['role']} after the agent's last turn" if after else None
 
 
 def _nothing_to_learn(held: Held, _: Gate) -> str | None:
@@ -112,6 +156,9 @@ ROW_CHECKS: Mapping[str, RowCheck] = {
     "nothing_privileged": _privileged,
     "no_personal_data": _personal_data,
     "arguments_decode": _broken_arguments,
+    "calls_answered": _unanswered,
+    "calls_declared": _undeclared,
+    "ends_on_agent": _goes_on,
     "something_to_learn": _nothing_to_learn,
     "split_by_task": _split,
     "pass_rate_as_measured": _pass_rate,

@@ -53,7 +53,8 @@ def hidden_by_rollout(
     of_scenario = {
         row["scenario_id"]: Hidden(
             key=_key_texts(json.loads(row["answer_key"])),
-            script=(*_texts(row["script"]), *_texts(row["world"])),
+            records=_texts(row["world"]),
+            script=_texts(row["script"]),
             grading=(row["scenario_id"], row["task_id"]),
         )
         for row in scenarios.iter_rows(named=True)

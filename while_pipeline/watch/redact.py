@@ -164,7 +164,9 @@ class Redactor:
 
     def _call(self, call: ToolCall) -> ToolCall:
         raw = None if call.raw is None else self.text(call.raw)
-        return call.model_copy(update={"arguments": self._value(call.arguments), "raw": raw})
+        return call.model_copy(
+            update={"name": self.text(call.name), "arguments": self._value(call.arguments), "raw": raw}
+        )
 
     def _result(self, content: str) -> str:
         """Redact a JSON result value by value, so that it stays JSON; unchanged when nothing is found."""
@@ -185,7 +187,7 @@ class Redactor:
         if isinstance(value, list):
             return [self._value(item) for item in value]
         if isinstance(value, dict):
-            return {key: self._value(item) for key, item in value.items()}
+            return {self.text(key): self._value(item) for key, item in value.items()}
         return value
 
     def _replace(self, kind: _Kind, text: str) -> str:
@@ -204,7 +206,8 @@ class Redactor:
 
 
 def _digits(text: str) -> str:
-    return re.sub(r"\D", "", text)
+    """The digits of a text, of any script, as ASCII."""
+    return "".join(str(int(digit)) for digit in re.findall(r"\d", text))
 
 
 def _card(found: str) -> str | None:

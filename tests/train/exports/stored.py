@@ -45,7 +45,8 @@ def cut_of(cut: CutName, rows: list[Row] | None = None) -> CutRows:
 
 def lines(path: Path) -> list[Row]:
     """The rows of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    # Not splitlines: JSON strings may hold U+2028 and other line ends as they are.
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 def filled(model: type[Table], **values: Any) -> dict[str, Any]:

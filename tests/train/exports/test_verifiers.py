@@ -120,6 +120,19 @@ def test_a_rollout_goes_and_is_graded_as_in_the_project(
         assert trace.info["played"]["diff"] == one.rollout.played.diff
 
 
+def test_a_line_end_inside_a_text_ends_no_row(
+    vf: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = cut_of("grpo")
+    for row in cut.scenarios.values():
+        row["prompt"] = "one\u2028two\u2029three\u0085"
+    monkeypatch.syspath_prepend(export(cut, "verifiers", tmp_path / "out").folder)
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    taskset = {"id": "while-tasks-2026-03-02"}
+    env = vf.load_environment(vf.resolve_env_config({"taskset": taskset}))
+    assert {task.data.prompt for task in env.taskset} == {"one\u2028two\u2029three\u0085"}
+
+
 def test_the_model_sees_policy_document_opening_and_tools_and_no_answer_key(
     vf: Any, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,8 +34,12 @@ def require_free(folder: Path, cut: str, form: str, day: str) -> None:
     Raises:
         ProjectError: it holds something else, which would be lost.
     """
-    if not folder.exists():
-        return
+    if folder.exists():
+        with _alone_at(folder.resolve()):
+            _require_ours(folder, cut, form, day)
+
+
+def _require_ours(folder: Path, cut: str, form: str, day: str) -> None:
     if not folder.is_dir():
         raise ProjectError(str(folder), "out", folder.name, "it is a file: name another folder")
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
@@ -79,7 +83,7 @@ def discard(folder: Path, cut: str, form: str, day: str) -> None:
     folder = folder.resolve()
     if folder.exists():
         with suppress(ProjectError), _alone_at(folder):
-            require_free(folder, cut, form, day)
+            _require_ours(folder, cut, form, day)
             os.replace(folder, _beside(folder))
 
 

@@ -87,7 +87,8 @@ class ScenarioTaskset(vf.Taskset[ScenarioTask, ScenarioConfig]):
             return
         document = (self.FOLDER / DOCUMENT).read_text(encoding="utf-8")
         tools = json.loads((self.FOLDER / TOOLS).read_text(encoding="utf-8"))
-        for line in path.read_text(encoding="utf-8").splitlines():
+        # Not splitlines: JSON strings may hold U+2028 and other line ends as they are.
+        for line in path.read_text(encoding="utf-8").rstrip("\n").split("\n"):
             scenario = json.loads(line)["scenario"]
             data = ScenarioData(
                 id=scenario["scenario_id"],
