@@ -7,7 +7,6 @@ READY := .venv/.ready
 SERVE_PORT ?= 8000
 TRAIN_READY := .venv/.ready-train
 
-export DAGSTER_HOME := $(CURDIR)
 export DAGSTER_DISABLE_TELEMETRY := 1
 export WHILE_DATA ?= $(CURDIR)/data
 export PATH := $(CURDIR)/$(BIN):$(PATH)

@@ -138,7 +138,14 @@ def promotion(context: dg.AssetExecutionContext, warehouse: Warehouse, project: 
         agent, report = warehouse.read_day(day, watch.Agent, prove.Delta)
         contender = contender_of(*warehouse.read_day(day, train.Policies, train.Registered))
         delta_id = warehouse.digest(prove.Delta, day)
+        looks = warehouse.read(prove.Looks, day)
     if contender is not None:
+        if strangers := set(looks["candidate"]) - {contender.version}:
+            raise dg.Failure(
+                f"the day's trials are of {', '.join(strangers)} and its candidate is {contender.version}: "
+                "materialise prove/trials and what follows",
+                allow_retries=False,
+            )
         promoted, reason = promotable(report)
         serving = agent["policy_version"].item()
         rows = [

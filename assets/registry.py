@@ -59,9 +59,9 @@ def registry_of(warehouse: Warehouse, day: str | None = None) -> Registry:
 def add_by_hand(
     warehouse: Warehouse, model: type[Table], day: str, row: Mapping[str, Any]
 ) -> dg.AssetMaterialization:
-    """Add a row to those of a day; give what tells Dagster of it."""
+    """Add a row to those of a day, where it is not among them yet; give what tells Dagster of it."""
     with warehouse.connect():
-        made = pl.concat([warehouse.read(model, day), frame(model, day, [row])])
+        made = pl.concat([warehouse.read(model, day), frame(model, day, [row])]).unique(maintain_order=True)
         told = {name: value for name, value in row.items() if isinstance(value, str | bool | int)}
         return _written(warehouse, model, day, made, told)
 

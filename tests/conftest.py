@@ -22,6 +22,14 @@ def _certificates_are_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_dagster_of_somebody_elses() -> Iterator[None]:
+    """Commands use the Dagster that is set: here each data folder has its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DAGSTER_HOME", raising=False)
+        yield
+
+
 ON_SHARED_DAYS = tuple(
     f"tests/orchestration/test_{name}.py"
     for name in ("documents", "gates", "network", "pipeline", "resume", "rubric", "served_day", "ui")

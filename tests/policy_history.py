@@ -5,14 +5,17 @@ What a test does not care about is filled.
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
+from tests.example import PROJECT
 from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.agents.policy import BIAS, Weights, base_weights
 from while_pipeline.ids import canonical_json
+from while_pipeline.project import Project
+from while_pipeline.settings import AgentSettings
 from while_pipeline.tables.base import Table, frame, polars_schema
 from while_pipeline.train.registry import REGISTRY, Registry
 
@@ -27,6 +30,12 @@ def policy(step: float) -> Weights:
     weights = base_weights().model_dump()["weights"]
     weights["tool"]["match"][BIAS] = step
     return Weights(weights=weights)
+
+
+def playing(**agent: Any) -> Project:
+    """The example's project with another one who plays."""
+    settings = PROJECT.settings.model_copy(update={"agent": AgentSettings.model_validate(agent)})
+    return replace(PROJECT, settings=settings)
 
 
 def nth(number: int) -> dt.date:
@@ -50,15 +59,20 @@ class History:
     """What happened, written down day by day."""
 
     rows: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    weights: dict[str, Weights] = field(default_factory=lambda: {BASE.version: BASE})
+    """Of every version that has some here."""
 
     def add(self, field_name: str, day: dt.date, **row: Any) -> None:
         """Write a row of a field of `Registry`."""
         self.rows.setdefault(field_name, []).append(made(REGISTRY[field_name], day, row))
 
     def serve(self, day: dt.date, version: str, **row: Any) -> None:
-        self.add("agents", day, policy_version=version, **{"plays": "embedded", **row})
+        weights = self.weights.get(version)
+        told = {"plays": "embedded", "weights": weights and canonical_json(weights.weights)}
+        self.add("agents", day, policy_version=version, **{**told, **row})
 
     def fit(self, day: dt.date, weights: Weights, parent: str = BASE.version) -> None:
+        self.weights[weights.version] = weights
         told = {"method": "sft", "parent": parent, "weights": canonical_json(weights.weights)}
         self.add("policies", day, policy_version=weights.version, **told)
 
@@ -72,6 +86,10 @@ class History:
 
     def by_hand(self, day: dt.date, row: Mapping[str, Any]) -> None:
         self.add("decisions", day, **row)
+
+    def forget(self, field_name: str, day: dt.date) -> None:
+        """Take back the rows of a day: it runs again."""
+        self.rows[field_name] = [rows.filter(pl.col("day") != day) for rows in self.rows[field_name]]
 
     def registry(self) -> Registry:
         return Registry(**{name: self.table(name) for name in REGISTRY})

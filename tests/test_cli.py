@@ -114,7 +114,7 @@ def test_one_day_and_a_range_exclude_each_other(data: Path) -> None:
 
 
 def test_a_second_run_says_who_is_at_work(data: Path) -> None:
-    with run_lock(data / RUN_LOCK):
+    with run_lock(data / RUN_LOCK, "run"):
         result = called("run", "--day", "2026-03-02")
     assert result.exit_code == 1
     assert f"process {os.getpid()}" in result.stderr

@@ -83,6 +83,16 @@ def test_whatever_is_not_ok_comes_with_a_mend(project: Path, data: Path, taken_p
     assert all(finding.mend for finding in not_ok)
 
 
+def test_dagsters_home_is_the_one_that_is_set_else_the_data_folders(
+    project: Path, data: Path, tmp_path: Path
+) -> None:
+    assert findings(project, data)["Dagster home"].found == str(data / "dagster")
+    assert "copy" in findings(project, data, DAGSTER_HOME=str(tmp_path))["Dagster home"].mend
+    (tmp_path / "dagster.yaml").touch()
+    found = findings(project, data, DAGSTER_HOME=str(tmp_path))["Dagster home"]
+    assert (found.state, found.found) == ("ok", str(tmp_path))
+
+
 def test_a_mistake_in_the_settings_fails_with_the_key_and_the_mend(project: Path, data: Path) -> None:
     (project / "while.yaml").write_text("name: telecom\nbudget: {k: 0}\n")
     found = findings(project, data)["project"]
@@ -123,7 +133,7 @@ def test_looking_changes_nothing(project: Path, data: Path) -> None:
 
 
 def test_a_run_at_work_is_a_warning_that_names_its_process(project: Path, data: Path) -> None:
-    with run_lock(data / RUN_LOCK):
+    with run_lock(data / RUN_LOCK, "run"):
         found = findings(project, data)["run lock"]
     assert (found.state, str(os.getpid()) in found.found) == ("warn", True)
     assert findings(project, data)["run lock"].state == "ok"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from while_pipeline.messages import (
     decode_arguments,
     decode_json,
+    decode_json_at,
     from_openai,
     messages_from_json,
     messages_json,
@@ -186,3 +187,14 @@ _messages = st.builds(
 @given(st.lists(_messages, max_size=4))
 def test_messages_come_back_equal_from_their_json(messages: list[Message]) -> None:
     assert messages_from_json(messages_json(messages)) == tuple(messages)
+
+
+def test_a_json_value_is_read_from_where_it_begins_to_where_it_ends() -> None:
+    assert decode_json_at('a {"b": [1, "x"]} c', 2) == {"b": [1, "x"]}
+    assert decode_json_at(r'"\ud800"]', 0) == "\ufffd"
+
+
+@pytest.mark.parametrize("text", ["", "a", "{", "NaN", "1e999", "[" * 100_000, "9" * 5_000])
+def test_where_no_json_begins_there_is_none(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 (whatever the decoder says)
+        decode_json_at(text, 0)

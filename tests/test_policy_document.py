@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.example import DOCUMENT, SHARED
+from tests.long_texts import LENGTH, PATIENCE_S, cpu_seconds, long
 from while_pipeline.policy_document import PolicyDocument, RuleKind, asks_about_rules, read_policy_document
 from while_pipeline.simulate.phrasing import RULE_LINES, RULE_OPENINGS
 
@@ -296,3 +297,18 @@ def test_any_text_is_read_and_every_rule_has_a_trigger_or_no_words(text: str) ->
     for rule in read_policy_document(text).rules:
         assert rule.text
         assert isinstance(rule.trigger, str)
+
+
+@pytest.mark.parametrize("said", ["get_bill - ", "get_bill(bill_id) - ", "get_bill : ", "bill_id \u2013 "])
+def test_what_a_tool_does_is_no_rule(said: str) -> None:
+    assert _kinds(f"{said}you must never call it for somebody else.") == []
+
+
+@pytest.mark.parametrize("said", ["_a ", "a_ - ", "a_b ", "a_b-c: ", "bill - "])
+def test_a_paragraph_that_only_begins_like_it_may_be_one(said: str) -> None:
+    assert _kinds(f"{said}you must never call it for somebody else.") == [RuleKind.NEVER]
+
+
+@pytest.mark.parametrize("text", ["a_" * 30, f"<{'a' * LENGTH}", long("\n"), long(" \n")])
+def test_a_long_document_is_read_in_time_that_grows_with_its_length(text: str) -> None:
+    assert cpu_seconds(lambda: read_policy_document(f"You must ask first.\n\n{text}")) < PATIENCE_S

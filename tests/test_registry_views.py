@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.example import PROJECT
 from tests.policy_history import BASE, ENDPOINT, History, made, nights, nth, policy
 from while_pipeline.ids import canonical_json
 from while_pipeline.tables import prove
@@ -89,7 +90,7 @@ def test_a_promotion_begins_a_stretch_the_day_after_and_a_refusal_none(
 
 def test_what_people_decided_stands_with_their_reason(con: duckdb.DuckDBPyConnection) -> None:
     history = nights((A, True), (B, True))
-    history.by_hand(nth(2), rollback_row(history.registry(), reason=REASON, decided_by="Ada"))
+    history.by_hand(nth(2), rollback_row(history.registry(), PROJECT, reason=REASON, decided_by="Ada"))
     store(con, history)
     (last,) = con.sql("FROM train.serving WHERE last_day IS NULL").pl().to_dicts()
     assert (last["policy_version"], last["action"], last["decided_by"]) == (A.version, "rollback", "Ada")
@@ -100,7 +101,7 @@ def test_what_people_decided_stands_with_their_reason(con: duckdb.DuckDBPyConnec
 
 def test_a_forced_promotion_says_so(con: duckdb.DuckDBPyConnection) -> None:
     history = nights((A, True), (B, False))
-    history.by_hand(nth(2), promotion_row(history.registry(), B.version, reason=REASON, force=True))
+    history.by_hand(nth(2), promotion_row(history.registry(), PROJECT, B.version, reason=REASON, force=True))
     store(con, history)
     found = row(con, B.version)
     assert (found["state"], found["forced"], found["decided_by"]) == ("promoted", True, "person")
@@ -108,8 +109,8 @@ def test_a_forced_promotion_says_so(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_of_two_decisions_for_a_day_the_last_one_holds(con: duckdb.DuckDBPyConnection) -> None:
     history = nights((A, True), (B, True))
-    history.by_hand(nth(2), rollback_row(history.registry(), reason=REASON))
-    history.by_hand(nth(2), promotion_row(history.registry(), B.version, reason="it was the world"))
+    history.by_hand(nth(2), rollback_row(history.registry(), PROJECT, reason=REASON))
+    history.by_hand(nth(2), promotion_row(history.registry(), PROJECT, B.version, reason="it was the world"))
     store(con, history)
     assert stretches(con)[-1][2] == B.version
 
@@ -149,11 +150,12 @@ def test_the_views_say_what_the_registry_says_whatever_happened(
         history.decide(day, weights.version, promoted)
         for action in by_hand:
             now = history.registry()
-            *before, serving = now.stack(nth(number + 1))
+            serving = now.standing(PROJECT)
+            before = now.stack(serving)[:-1]
             if action == "rollback" and before:
-                history.by_hand(nth(number + 1), rollback_row(now, reason=REASON))
+                history.by_hand(nth(number + 1), rollback_row(now, PROJECT, reason=REASON))
             elif action == "promote" and weights.version != serving:
-                made_row = promotion_row(now, weights.version, reason=REASON, force=True)
+                made_row = promotion_row(now, PROJECT, weights.version, reason=REASON, force=True)
                 history.by_hand(nth(number + 1), made_row)
     after, registry = nth(len(told)), history.registry()
     served[after] = registry.serving_version(after) or BASE.version
@@ -170,7 +172,7 @@ def test_the_views_say_what_the_registry_says_whatever_happened(
         database.rollback()
     assert covered == served
     assert [version for version, state in found.items() if state == "promoted"] == [served[after]]
-    assert registry.stack(after)[-1] == served[after]
+    assert registry.stack(registry.standing(PROJECT))[-1] == served[after]
     assert found.keys() == set(registry.known)
     for version, state in found.items():
         ever = {event.version for event in registry.events} | set(served.values())
@@ -206,6 +208,18 @@ def test_a_registered_model_that_nobody_decided_on_is_a_candidate(con: duckdb.Du
     assert (found["origin"], found["name"], found["state"]) == ("registered", "night 7", "candidate")
     assert found["place"] == "tuned at http://127.0.0.1:1/v1; /models/tuned"
     assert (found["base_model"], found["weights_hash"], found["decided_by"]) == ("qwen3", "h", None)
+
+
+def test_what_served_and_was_fitted_by_nothing_that_is_left_is_not_the_projects_own(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    history = nights((A, True), (B, False))
+    history.forget("policies", nth(0))
+    store(con, history)
+    found, own = row(con, A.version), row(con, BASE.version)
+    assert (found["origin"], found["name"], found["method"]) == ("served", A.version, None)
+    assert (found["place"], found["day"]) == ("watch.agent.weights", nth(1))
+    assert (own["origin"], own["method"]) == ("own", "embedded")
 
 
 def test_a_version_fitted_twice_stands_once_with_its_newest_day(con: duckdb.DuckDBPyConnection) -> None:

@@ -212,6 +212,33 @@ def test_the_judge_the_scan_and_the_proof_say_their_conclusions(full: Report) ->
     assert column(section(full, "Where things are"), "path")[-1].endswith("reports/2026-03-02.delta.md")
 
 
+def test_what_people_decided_stands_with_the_gates_decisions_and_the_reason(
+    data: Path, warehouse: Warehouse
+) -> None:
+    gate = made(prove.Promotion, {"candidate": "p2", "serving": "p1", "promoted": False})
+    store(warehouse, (prove.Promotion, gate))
+    decided = [
+        {
+            "position": 0,
+            "action": "promote",
+            "policy_version": "p2",
+            "forced": True,
+            "reason": "support asks",
+        },
+        {"position": 1, "action": "rollback", "policy_version": "p1", "forced": False, "decided_by": "Ada"},
+    ]
+    by_hand = made(
+        prove.Decisions, *({"decision_id": str(n), **row} for n, row in enumerate(decided)), day=NEXT_DAY
+    )
+    store(warehouse, (prove.Decisions, by_hand), day=NEXT_DAY)
+    found = section(summary(data, DAY), "Promotions")
+    assert column(found, "day") == [DAY] * 3, "the day after which it was decided"
+    assert column(found, "policy") == ["p2", "p2", "p1"]
+    assert column(found, "decision") == ["refused", "promoted, forced", "rolled back to"]
+    assert column(found, "by") == ["gate", "1", "Ada"]
+    assert column(found, "reason")[1] == "support asks"
+
+
 def test_promotions_of_earlier_days_are_told_and_of_later_days_are_not(
     data: Path, warehouse: Warehouse
 ) -> None:

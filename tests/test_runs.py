@@ -8,17 +8,18 @@ import dagster as dg
 import pytest
 
 from while_pipeline.doctor import RUN_LOCK
+from while_pipeline.errors import ProjectError
 from while_pipeline.project import REPOSITORY
-from while_pipeline.runs import CLI_TAG, reap_dead_runs, run_lock
+from while_pipeline.runs import CLI_TAG, dagster_surroundings, reap_dead_runs, run_lock
 
 
 def test_the_run_lock_is_one_process_s_at_a_time_and_says_whose(tmp_path: Path) -> None:
     path = tmp_path / "data" / RUN_LOCK
-    with run_lock(path):
-        assert path.read_text() == str(os.getpid())
-        with pytest.raises(click.ClickException, match=f"process {os.getpid()}"), run_lock(path):
+    with run_lock(path, "promote"):
+        said = rf"`while-pipeline promote` \(process {os.getpid()}\) is at work"
+        with pytest.raises(click.ClickException, match=said), run_lock(path, "run"):
             pass
-    with run_lock(path):
+    with run_lock(path, "run"):
         pass
 
 
@@ -26,17 +27,57 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
     path = tmp_path / RUN_LOCK
     code = (
         "import pathlib, sys, time\nfrom while_pipeline.runs import run_lock\n"
-        "with run_lock(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+        "with run_lock(pathlib.Path(sys.argv[1]), 'run'):\n    print('held', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        with pytest.raises(click.ClickException, match=f"process {holder.pid}"), run_lock(path):
+        with pytest.raises(click.ClickException, match=f"process {holder.pid}"), run_lock(path, "run"):
             pass
         holder.kill()
-    with run_lock(path):
+    with run_lock(path, "run"):
         pass
+
+
+# -- where Dagster keeps its state --------------------------------------------------------------------------
+
+
+@dg.job
+def daily() -> None: ...
+
+
+def test_each_data_folder_has_a_dagster_of_its_own_with_the_settings_of_this_repository(
+    tmp_path: Path,
+) -> None:
+    for name in ("a", "b"):
+        data = tmp_path / name
+        with dagster_surroundings(REPOSITORY, data) as home, dg.DagsterInstance.get() as instance:
+            assert home == data / "dagster"
+            assert Path(instance.root_directory) == Path(instance.storage_directory()).parent == home
+            assert instance.get_settings("concurrency")["pools"]["default_limit"] == 1
+            assert instance.get_runs() == []
+            instance.create_run_for_job(daily)
+        assert "DAGSTER_HOME" not in os.environ
+
+
+def test_a_dagster_home_that_is_set_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    with dagster_surroundings(REPOSITORY, tmp_path / "data") as home:
+        assert os.environ["DAGSTER_HOME"] == str(home) == str(tmp_path)
+        assert list(tmp_path.iterdir()) == []
+    assert os.environ["DAGSTER_HOME"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("home", ["relative", "/nowhere/at/all"])
+def test_a_dagster_home_that_is_no_folder_is_named(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAGSTER_HOME", home)
+    surroundings = dagster_surroundings(REPOSITORY, REPOSITORY / "data")
+    with pytest.raises(ProjectError, match=f"DAGSTER_HOME = '{home}'"), surroundings:
+        pass
+
+
+# -- runs that died -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

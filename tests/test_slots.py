@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.long_texts import PATIENCE_S, cpu_seconds, long
 from while_pipeline import slots
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -143,3 +144,31 @@ def test_changing_what_was_heard_does_not_change_what_is_heard_again() -> None:
     text = "seats is [1, 2]"
     slots.hear("seats", {"type": "array"}, text).append(3)
     assert slots.hear("seats", {"type": "array"}, text) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["1e999", "NaN", "-Infinity", "9" * 5_000, "[" * 20_000, "[1e999]", "[NaN]", '{"a":' * 20_000],
+)
+@pytest.mark.parametrize("schema", [{"type": "number"}, {"type": "array"}, {}])
+def test_what_no_json_may_hold_was_not_said(schema: dict[str, Any], value: str) -> None:
+    heard = slots.hear("amount", schema, f"My amount is {value}")
+    assert json.loads(json.dumps(heard, allow_nan=False)) == heard
+    assert heard in (None, value, [value])
+
+
+def test_a_value_has_no_lone_surrogate_which_no_wire_carries() -> None:
+    assert slots.hear("note", {}, r'My note is "a\ud800b".') == "a\ufffdb"
+
+
+def test_the_last_naming_that_has_a_value_counts_of_as_many_as_anybody_makes() -> None:
+    named, schema = "the amount is open, ", {"type": "number"}
+    assert slots.hear("amount", schema, "My amount is 3, " + named * (slots.NAMINGS - 1)) == 3
+    assert slots.hear("amount", schema, "My amount is 3, " + named * slots.NAMINGS) is None
+
+
+@pytest.mark.parametrize("kind", ["integer", "array", "object"])
+@pytest.mark.parametrize("sign", ["amounts:", "amounts:a and ", "amounts: [", 'amounts is "', "amounts "])
+def test_a_name_said_over_and_over_is_heard_in_time_that_grows_with_the_length(kind: str, sign: str) -> None:
+    schema = {"type": kind, "items": {"type": "object"}}
+    assert cpu_seconds(lambda: slots.hear("amounts", schema, long(sign))) < PATIENCE_S

@@ -204,6 +204,7 @@ def test_calls_without_a_key_are_for_the_same_when_all_their_ids_are() -> None:
         ("He said 'I've paid it', no more.", ["'I've paid it'"]),
         ("\u201cPaid,\u201d he wrote.", ["\u201cPaid,\u201d"]),
         ("\u00abPaid\u00bb or \u201ePaid\u201c", ["\u00abPaid\u00bb", "\u201ePaid\u201c"]),
+        ("\u00ab Paid or \u00abpaid\u00bb", ["\u00abpaid\u00bb"]),
         ("I've paid the customers' bills.", []),
         ('A 5" and a 6" screen', []),
         ('An open "quotation', []),

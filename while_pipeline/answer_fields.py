@@ -54,10 +54,10 @@ _CUES = re.compile(
     r"|checks?|measures|looks? up|finds? out)\s+([^.;:]+)",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"\([^)]*\)")
+_ASIDE = re.compile(r"\([^()]*\)")
 _PARTS = re.compile(r",|\band\b|\bor\b|\b(?:with (?:its|their)|including)\b", re.IGNORECASE)
 _SWITCHED = re.compile(
-    r"\b(?:if|whether) (?:the |your )?([\w -]+?) is (?:currently )?(?:turned )?(?:on|off|enabled)\b",
+    r"\b(?:if|whether) (?:the |your )?([\w -]{1,80}?) is (?:currently )?(?:turned )?(?:on|off|enabled)\b",
     re.IGNORECASE,
 )
 _PASSED_OVER = frozenset({

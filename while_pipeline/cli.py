@@ -91,7 +91,7 @@ def run(day: dt.datetime | None, days: str | None) -> None:
     project = load_project(root)
     asked = day_range(days) if days else [_iso(day) or _default_day(project)]
     lock = data / RUN_LOCK
-    with run_lock(lock), dagster_surroundings(root, data):
+    with run_lock(lock, "run"), dagster_surroundings(root, data):
         import dagster as dg
 
         from while_pipeline.automation import SIGNATURE_TAG
@@ -314,19 +314,20 @@ def _jsonable(value: object) -> object:
 def ui(port: int) -> None:
     """Open the Dagster UI on this machine, until Ctrl-C."""
     from while_pipeline.doctor import LOCAL, port_is_free
-    from while_pipeline.project import data_root, project_root
+    from while_pipeline.project import REPOSITORY, data_root, project_root
     from while_pipeline.runs import dagster_surroundings
 
     if not port_is_free(port):
         raise _WrongInputError(f"Port {port} is taken. Choose another: while-pipeline ui --port {port + 1}")
-    command = [sys.executable, "-m", "dagster", "dev", "-w", "workspace.yaml", "-h", LOCAL, "-p", str(port)]
+    workspace = str(REPOSITORY / "workspace.yaml")
+    command = [sys.executable, "-m", "dagster", "dev", "-w", workspace, "-h", LOCAL, "-p", str(port)]
     click.echo(f"The UI comes up at http://{LOCAL}:{port} in half a minute. Ctrl-C stops it.")
-    with dagster_surroundings(project_root(), data_root()):
-        raise SystemExit(_serve(command))
+    with dagster_surroundings(project_root(), data_root()) as home:
+        raise SystemExit(_serve(command, home))
 
 
-def _serve(command: list[str]) -> int:
-    """Run a server until it ends or a signal stops this process; leave no process of it behind.
+def _serve(command: list[str], folder: Path) -> int:
+    """Run a server in a folder until it ends or a signal stops this process; leave no process of it behind.
 
     A server started with `&` from a script inherits "ignore SIGINT", and Dagster then ignores SIGTERM too.
     With a handler here, the child starts with the default. It gets a process group of its own, for Ctrl-C
@@ -334,7 +335,7 @@ def _serve(command: list[str]) -> int:
     """
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.default_int_handler)
-    child = subprocess.Popen(command, start_new_session=True)
+    child = subprocess.Popen(command, cwd=folder, start_new_session=True)
     try:
         return child.wait()
     except KeyboardInterrupt:

@@ -57,7 +57,7 @@ def examine(project: Path, data: Path, environment: Mapping[str, str], port: int
     yield _python(sys.version_info[:3])
     yield from map(_distribution, _DISTRIBUTIONS)
     yield from _project(project, environment)
-    yield _dagster_home(environment)
+    yield _dagster_home(data, environment)
     yield _disk(data)
     yield _database(data / DATABASE)
     yield _snapshot(snapshot_path(data / DATABASE))
@@ -154,14 +154,14 @@ def _key(what: str, variable: str | None, environment: Mapping[str, str]) -> Fin
     return Finding("ok", what, f"{variable} is set")
 
 
-def _dagster_home(environment: Mapping[str, str]) -> Finding:
+def _dagster_home(data: Path, environment: Mapping[str, str]) -> Finding:
     if not (REPOSITORY / "dagster.yaml").is_file():
         return Finding("FAIL", "Dagster home", f"no dagster.yaml in {REPOSITORY}", "work in a full checkout")
     named = environment.get("DAGSTER_HOME")
-    if named and Path(named).resolve() != REPOSITORY:
-        mend = f"`while-pipeline` uses {REPOSITORY} whatever it says; for plain `dagster`, export that"
-        return Finding("warn", "Dagster home", f"DAGSTER_HOME is {named}", mend)
-    return Finding("ok", "Dagster home", str(REPOSITORY))
+    if named and not (Path(named) / "dagster.yaml").is_file():
+        mend = f"copy {REPOSITORY / 'dagster.yaml'} into it, or unset DAGSTER_HOME"
+        return Finding("warn", "Dagster home", f"no dagster.yaml in {named}", mend)
+    return Finding("ok", "Dagster home", named or str(data / "dagster"))
 
 
 def _disk(data: Path) -> Finding:
@@ -207,8 +207,8 @@ def _run_lock(path: Path) -> Finding:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                found = f"process {file.read().strip()} is running days"
-                return Finding("warn", "run lock", found, "wait for it before you start another run")
+                found = f"{file.read()} is at work"
+                return Finding("warn", "run lock", found, "wait for it before you start another")
     return Finding("ok", "run lock", "free")
 
 

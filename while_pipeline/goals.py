@@ -166,7 +166,7 @@ def _described(
     description: str, words: tuple[str, ...], verb: str, noun: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The description's first sentence as the customer would say it; None when it is no request."""
-    first = re.split(r"(?<=[.!?])\s|\n\n|[,;:]", re.sub(r"\s*\([^)]*\)", "", description.strip()))[0]
+    first = re.split(r"(?<=[.!?])\s|\n\n|[,;:]", re.sub(r"(?<!\s)\s*\([^()]*\)", "", description.strip()))[0]
     said = re.sub(r"\s+", " ", first).rstrip(". ")
     said = re.sub(r"^Use (?:the|this) tool to ", "", said)
     opener, _, rest = said.partition(" ")

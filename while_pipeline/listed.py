@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from while_pipeline.messages import decode_json
 from while_pipeline.tools import singular, words_of
 
 _NONE = "none"
@@ -104,7 +105,7 @@ def _typed(word: str) -> Any:
     if not _NUMBER.match(word):
         return word
     try:
-        return json.loads(word)
+        return decode_json(word)
     except ValueError:
         return word
 

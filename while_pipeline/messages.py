@@ -80,6 +80,18 @@ def decode_json(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def decode_json_at(text: str, start: int) -> Any:
+    """Decode the JSON value that begins at `start` of a text, whatever follows it.
+
+    Raises:
+        ValueError: no JSON begins there, or none that `decode_json` takes.
+    """
+    try:
+        return _without_lone_surrogates(_DECODER.raw_decode(text, start)[0])
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
 def decode_arguments(value: Any) -> tuple[dict[str, Any] | None, str | None]:
     """Decode a call's arguments: an object, JSON text of one, or JSON text of JSON text of one.
 

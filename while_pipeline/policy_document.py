@@ -52,7 +52,7 @@ _NOT_A_RULE = re.compile(
 """Sentences about the agent's role, the clock, an example or the text itself."""
 _FACTS = re.compile(
     r"^((each|every) \w+ (has|contains|includes|specifies)|there (is|are) \w+ |\||"
-    r"\w+(_\w+)+(\(.*?\))? [-\u2013:] )",
+    r"(?=\w+_\w)\w++(\(.*?\))? [-\u2013:] )",
     re.IGNORECASE,
 )
 """Paragraphs that say what a record holds, which statuses there are, or what a tool does."""
@@ -70,7 +70,7 @@ _KNOWS_WHO = re.compile(
 )
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _CONTENT_WORD = re.compile(r"[a-z][a-z'-]{2,}")
-_TAG_LINE = re.compile(r"^\s*</?[\w-]+[^<>]*>\s*$", re.MULTILINE)
+_TAG_LINE = re.compile(r"^[^\S\n]*</?[\w-][^<>]*>\s*$", re.MULTILINE)
 """`<policy>` on a line of its own: Markdown takes it for words when its name is none of HTML's."""
 _MARKDOWN = MarkdownIt("commonmark").enable("table")
 _STOP = frozenset({

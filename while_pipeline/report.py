@@ -25,6 +25,7 @@ TOP = 5
 """Weak spots shown: what one person can look at before lunch. The rest is in `watch.weak_spots`."""
 
 _UNKNOWN = "unknown"
+_BY_HAND = {"promote": "promoted", "rollback": "rolled back to"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Report:
     """`prove.delta` of the day: overall, the categories, the guards."""
     promotions: pl.DataFrame
     """`prove.promotion` of this day and all before it."""
+    decisions: pl.DataFrame
+    """`prove.decisions` that were taken after this day or one before it; `day` is that day."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ def summary(data: Path, day: str | None = None) -> Report:
         hack_scan=ask("hack_scan"),
         delta=ask("delta"),
         promotions=ask("promotions"),
+        decisions=ask("decisions"),
     )
 
 
@@ -215,6 +219,13 @@ _QUESTIONS: dict[str, tuple[set[str], str]] = {
         """
         SELECT day::VARCHAR AS day, candidate, serving, promoted, reason
         FROM prove.promotion WHERE day <= '{day}' ORDER BY ALL
+        """,
+    ),
+    "decisions": (
+        {"prove.decisions"},
+        """
+        SELECT (day - 1)::VARCHAR AS day, policy_version, replaces, action, decided_by, forced, reason
+        FROM prove.decisions WHERE day - 1 <= '{day}' ORDER BY prove.decisions.day, position
         """,
     ),
 }
@@ -369,13 +380,19 @@ def _proof(report: Report) -> Section:
 
 def _promotions(report: Report) -> Section:
     title = "Promotions"
-    if report.promotions.is_empty():
-        return Section(title, ["No decision was taken."])
     rows = [
-        [day, candidate, serving, "promoted" if promoted else "refused", reason]
+        [day, candidate, serving, "promoted" if promoted else "refused", "gate", reason]
         for day, candidate, serving, promoted, reason in report.promotions.iter_rows()
     ]
-    return Section(title, [], ("day", "candidate", "against", "decision", "reason"), rows)
+    rows += [
+        [day, version, replaces, f"{_BY_HAND[action]}{', forced' if forced else ''}", by, reason]
+        for day, version, replaces, action, by, forced, reason in report.decisions.iter_rows()
+    ]
+    if not rows:
+        return Section(title, ["No decision was taken."])
+    # Stable: of a day the gate decides first, and people in their order.
+    rows.sort(key=lambda row: row[0])
+    return Section(title, [], ("day", "policy", "against", "decision", "by", "reason"), rows)
 
 
 def _places(report: Report) -> Section:

@@ -1,8 +1,11 @@
-"""Runs started from the command line: how one is started, the lock they hold, what a dead one left behind."""
+"""Runs started from the command line: how one is started, the lock they hold, what a dead one left behind.
 
-import contextlib
+What belongs here too: where Dagster keeps its state.
+"""
+
 import fcntl
 import os
+import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,16 +14,23 @@ from pathlib import Path
 import click
 import dagster as dg
 
+from while_pipeline.errors import ProjectError
 from while_pipeline.progress import Progress, terminal
 from while_pipeline.project import DATA_VARIABLE, PROJECT_VARIABLE, REPOSITORY
+
+HOME_VARIABLE = "DAGSTER_HOME"
 
 CLI_TAG = "while/cli"
 """Run tag: started from the command line, under the run lock it names; dead once nobody holds that."""
 
 
 @contextmanager
-def run_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of runs from the command line; the system drops it when the process dies.
+def run_lock(path: Path, command: str) -> Iterator[None]:
+    """Hold the lock of what writes from the command line; the system drops it when the process dies.
+
+    Args:
+        path: The lock.
+        command: Who holds it, for those who must wait.
 
     Raises:
         click.ClickException: another process holds it.
@@ -31,26 +41,56 @@ def run_lock(path: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.seek(0)
-            raise click.ClickException(
-                f"Another `while-pipeline run` is at work (process {file.read()}): wait for it or stop it."
-            ) from error
+            # Empty for the moment between taking the lock and saying who has it.
+            who = file.read() or "Another command"
+            raise click.ClickException(f"{who} is at work: wait for it or stop it.") from error
         file.truncate(0)
-        file.write(str(os.getpid()))
+        file.write(f"`while-pipeline {command}` (process {os.getpid()})")
         file.flush()
         yield
 
 
 @contextmanager
-def dagster_surroundings(root: Path, data: Path) -> Iterator[None]:
-    """Work in the repository with the environment Dagster needs: folders in dagster.yaml are relative."""
-    os.environ |= {
-        "DAGSTER_HOME": str(REPOSITORY),
+def dagster_surroundings(root: Path, data: Path) -> Iterator[Path]:
+    """Set the environment that Dagster and its processes need, and give the folder of its state.
+
+    That is the one `DAGSTER_HOME` names, with whatever dagster.yaml is there; else `dagster` in the data
+    folder, so that the history, the days done and the pool of a data folder are its own.
+
+    Raises:
+        ProjectError: `DAGSTER_HOME` names no folder, or not by its whole path.
+    """
+    named = os.environ.get(HOME_VARIABLE)
+    if named and not (Path(named).is_absolute() and Path(named).is_dir()):
+        mend = "name a folder that is there by its whole path, or unset it: then it lies in the data folder"
+        raise ProjectError("environment", HOME_VARIABLE, named, mend)
+    home = Path(named) if named else _home_in(data)
+    own = {
+        HOME_VARIABLE: str(home),
         "DAGSTER_DISABLE_TELEMETRY": "1",
         PROJECT_VARIABLE: str(root),
         DATA_VARIABLE: str(data),
     }
-    with contextlib.chdir(REPOSITORY):
-        yield
+    before = {name: os.environ.get(name) for name in own}
+    os.environ |= own
+    try:
+        yield home
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _home_in(data: Path) -> Path:
+    """Dagster's folder in a data folder, with this repository's settings."""
+    home = data / "dagster"
+    home.mkdir(parents=True, exist_ok=True)
+    # Aside and renamed: another process may be reading it.
+    fresh = home / f"dagster.yaml.{os.getpid()}"
+    shutil.copyfile(REPOSITORY / "dagster.yaml", fresh)
+    os.replace(fresh, home / "dagster.yaml")
+    return home
 
 
 def run_day(

@@ -12,10 +12,15 @@ from functools import lru_cache
 from typing import Any
 
 from while_pipeline import listed
+from while_pipeline.messages import decode_json, decode_json_at
 from while_pipeline.tools import is_identifier, singular, words_of
 
 REMEMBERED = 32_768
 """(slot, message) pairs that are read once, 20 MB at most: every turn hears all earlier ones again."""
+
+NAMINGS = 8
+"""Places, from the last, at which a parameter is named that are looked at: each may have the rest of a text
+read, and nobody names anything so often without a value."""
 
 FORMS = (
     "{name} is {value}",
@@ -39,7 +44,6 @@ _COUNTED = re.compile(
 """What is plainly a value, with no "is" before it."""
 _IDENTIFIER = re.compile(r"[A-Z]{2,}[_-]?\d{3,}\b|\d{4,}\b(?![-.:/]\d)")
 """What is plainly an identifier, with nothing but its noun before it."""
-_DECODER = json.JSONDecoder()
 _WORDS = {"yes": True, "no": False, "true": True, "false": False}
 
 
@@ -110,7 +114,8 @@ def _hear(slot: Slot, text: str) -> Any:
     if not slot.first_word or slot.first_word not in text.lower():
         return None
     found = [match.end() for match in _pattern(slot.parameter).finditer(text)]
-    return next((value for end in reversed(found) if (value := _value_at(text, end, slot)) is not None), None)
+    values = (_value_at(text, end, slot) for end in found[: -NAMINGS - 1 : -1])
+    return next((value for value in values if value is not None), None)
 
 
 @lru_cache(maxsize=4096)
@@ -135,8 +140,8 @@ def _pattern(parameter: str) -> re.Pattern[str]:
 def _value_at(text: str, start: int, slot: Slot) -> Any:
     if text[start : start + 1] in _OPENERS:
         try:
-            value, _ = _DECODER.raw_decode(text, start)
-        except json.JSONDecodeError:
+            value = decode_json_at(text, start)
+        except ValueError:
             return None
         return value if not slot.enum or spoken(value) in slot.enum else None
     if slot.kind in ("array", "object"):
@@ -153,8 +158,8 @@ def _value_at(text: str, start: int, slot: Slot) -> Any:
         return None
     if slot.kind in ("integer", "number"):
         try:
-            value = json.loads(word)
-        except json.JSONDecodeError:
+            value = decode_json(word)
+        except ValueError:
             return None
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
     return word

@@ -193,10 +193,10 @@ def asks(text: str, position: int) -> bool:
 
 
 _QUOTED = re.compile(
-    r"(?<!\w)\"[^\"\n]*\"(?!\w)|(?<!\w)['\u2018][^\s'](?:[^'\n]|(?<=\w)'(?=\w))*'(?!\w)|"
-    r"[\u201c\u201e][^\u201c\u201d\n]*[\u201c\u201d]|\u00ab[^\u00bb\n]*\u00bb"
+    r"(?<!\w)\"[^\"\n]*\"(?!\w)|(?<!\w)['\u2018][^\s'](?:[^'\u2018\n]|(?<=\w)'(?=\w))*'(?!\w)|"
+    r"[\u201c\u201e][^\u201c-\u201e\n]*[\u201c\u201d]|\u00ab[^\u00ab\u00bb\n]*\u00bb"
 )
-"""Words in quotation marks; the marks of feet, inches and left-out letters are none."""
+"""Words in quotation marks, from the last that opens; those of feet, inches and left-out letters are none."""
 _SENTENCE_END = re.compile(r"[.?!]")
 _OF_VALUES = frozenset({"not_found", "http_400", "http_404", "http_422"})
 _WRONG_VALUE = Pattern(
@@ -242,7 +242,8 @@ ALREADY = Pattern(r"\balready\b", signs="already")
 _HONEST = {"already_done": ALREADY, "not_found": NOT_FOUND}
 """Words that tell of an error beside those of `ADMITS`."""
 TRANSFERS = Pattern(
-    r"(?:transfer|connect|hand)\w* .{0,40}(?:human|colleague|agent|person)", signs="transfer|connect|hand"
+    r"(?:transfer|connect|hand)\w{0,9} .{0,40}(?:human|colleague|agent|person)",
+    signs="transfer|connect|hand",
 )
 YES = Pattern(
     r"\b(yes|yeah|yep|sure|go ahead|proceed|please do|ok(ay)?|i (?:confirm|agree)|confirmed|correct|"

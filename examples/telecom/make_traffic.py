@@ -68,7 +68,7 @@ def called(project: Project, day: str, conversations: int, base_url: str) -> lis
     )
     with TemporaryDirectory() as folder:
         # Answers are kept nowhere: the same customer calling again is another conversation.
-        agent = EndpointPlayer(settings, Path(folder) / FILE_NAME)
+        agent = EndpointPlayer(settings, Path(folder) / FILE_NAME, becomes_traffic=True)
         return list(_with_customers(project, day, conversations, agent, settings.version))
 
 

@@ -250,6 +250,19 @@ def test_a_repeated_request_is_paid_for_once_and_another_seed_again(tmp_path: Pa
     assert len(server.asked) == 2
 
 
+def test_other_weights_under_the_same_name_are_another_version_and_asked_anew(tmp_path: Path) -> None:
+    with EndpointServer(in_turn("First.", "Second.")) as server, store_in(tmp_path) as store:
+
+        def said(weights: str | None) -> str | None:
+            settings = settings_for(server, weights=weights)
+            reply = played(settings, lambda agent: agent.respond(QUESTION, [], 1), store)
+            return reply.message.content
+
+        answers = [said(weights) for weights in (None, "w-1", "w-1", None)]
+        assert len({settings_for(server, weights=weights).version for weights in (None, "w-1", "w-2")}) == 3
+    assert answers == ["First.", "Second.", "Second.", "First."]
+
+
 def test_a_failed_call_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
     with EndpointServer(in_turn(Answer(status=400), "Now.")) as server, store_in(tmp_path) as store:
         with pytest.raises(AgentError):

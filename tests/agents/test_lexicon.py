@@ -1,4 +1,5 @@
 import random
+import tracemalloc
 
 import pytest
 
@@ -55,6 +56,12 @@ def test_no_value_is_misheard_in_what_a_customer_says(name: str) -> None:
         ("My line id is LINE-1, my plan is basic.", []),
         ("Subject: My data usage\n\nHello, how are you?", []),
         ('Note: "please cancel my order"', []),
+        ('{"a": ["cancel my order"]} and pay my bill', ["pay_bill"]),
+        ("My flights are fast; cancel my order.", []),
+        ('My flights are "fast; or not" and I want to pay my bill', []),
+        ("There are things; [cancel my order", []),
+        ("[ cancel my order", ["cancel_order"]),
+        ("You are to cancel my order", ["cancel_order"]),
         ("There is something with my bill.", []),
         ("What is your rule about when I cancel my order?", []),
         ("", []),
@@ -62,6 +69,21 @@ def test_no_value_is_misheard_in_what_a_customer_says(name: str) -> None:
 )
 def test_a_sentence_asks_for_a_tool_when_it_says_its_verb_and_its_object(said: str, tools: list[str]) -> None:
     assert _asked("example", said) == tools
+
+
+def test_a_word_longer_than_any_is_not_looked_for_among_misspellings() -> None:
+    """It has as many misspellings as letters, each as long as itself."""
+    tool = Tool(name="get_bill", description="", parameters={})
+    lexicon = Lexicon((tool,), read_policy_document(""))
+    assert [m.tool for m in lexicon.sentences("gte my billl")] == [None]
+    assert [m.tool for m in lexicon.sentences("get my billl")] == [tool]
+    tracemalloc.start()
+    try:
+        assert [m.tool for m in lexicon.sentences("a" * 10_000)] == [None]
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2_000_000
 
 
 def test_opposites_are_told_apart() -> None:

@@ -71,6 +71,23 @@ def test_the_server_is_part_of_the_key() -> None:
     assert request_key("http://a/v1", REQUEST) != request_key("http://b/v1", REQUEST)
 
 
+def test_the_weights_are_part_of_the_key_where_somebody_names_them() -> None:
+    keys = {request_key("u", REQUEST, weights) for weights in (None, "w-1", "w-2")}
+    assert len(keys) == 3
+    assert request_key("u", REQUEST) in keys
+
+
+def test_what_some_weights_answered_can_be_forgotten_alone(tmp_path: Path) -> None:
+    names = (None, "w-1", "w-2", "w_1", "%")
+    with ResponseStore(tmp_path / FILE_NAME) as store:
+        for weights in names:
+            store.put(request_key("u", REQUEST, weights), "answer")
+        store.forget("w-1")
+        store.forget("%")
+        left = [weights for weights in names if store.get(request_key("u", REQUEST, weights))]
+    assert left == [None, "w-2", "w_1"]
+
+
 @given(st.permutations(sorted(REQUEST)))
 def test_the_order_of_fields_is_not_part_of_the_key(order: list[str]) -> None:
     assert request_key("u", {field: REQUEST[field] for field in order}) == request_key("u", REQUEST)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.example import BASE, DOCUMENT, TOOLS, scenarios
+from tests.long_texts import PATIENCE_S, SIGNS, cpu_seconds, long
 from while_pipeline.agents.embedded import EmbeddedAgent
 from while_pipeline.agents.view import UnanswerableError
 from while_pipeline.messages import json_text
@@ -101,3 +102,19 @@ def test_whatever_a_tool_answers_the_conversation_goes_on(
             messages.append(Message(role="tool", content=rng.choice(results), tool_call_id=call.id))
         if not message.tool_calls:
             messages.append(Message(role="user", content="Yes, I am Ann Lee, born 1990-02-03, ORD-1."))
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize("before", ["", "Please show me my bill. The bill id is "])
+def test_a_long_message_is_read_in_time_that_grows_with_its_length(before: str, sign: str) -> None:
+    user, agent = Message(role="user", content=before + long(sign)), EmbeddedAgent(BASE)
+    said = Message(role="assistant", content=long(sign))
+    assert cpu_seconds(lambda: agent.respond([SYSTEM, user], TOOLS, 1)) < PATIENCE_S
+    assert cpu_seconds(lambda: agent.respond([SYSTEM, USER, said, user], TOOLS, 1)) < PATIENCE_S
+
+
+@pytest.mark.parametrize("result", [*map(long, SIGNS), json_text([{"a": n} for n in range(200_000)])])
+def test_a_long_result_is_read_in_time_that_grows_with_its_length(result: str) -> None:
+    asks = Message(role="user", content="Please show me bill BIL-48213. I also want to pay my bill.")
+    talk = [SYSTEM, asks, ASKS, Message(role="tool", content=result, tool_call_id="a")]
+    assert cpu_seconds(lambda: EmbeddedAgent(BASE).respond(talk, TOOLS, 1)) < PATIENCE_S

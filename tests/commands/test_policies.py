@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from resources.warehouse import Warehouse
+from tests.example import PROJECT
 from tests.policy_history import BASE, ENDPOINT, History, made, nights, nth, policy
 from while_pipeline.cli import main
 from while_pipeline.doctor import RUN_LOCK
@@ -38,7 +39,9 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The snapshot of two nights, the second one's candidate promoted by force."""
     history: History = nights((A, True), (B, False))
-    row = promotion_row(history.registry(), B.version, reason="support asks", decided_by="Ada", force=True)
+    row = promotion_row(
+        history.registry(), PROJECT, B.version, reason="support asks", decided_by="Ada", force=True
+    )
     history.by_hand(nth(2), row)
     history.register(nth(3), name="night 7")
     proof = {"kind": "overall", "before": 0.5, "after": 0.7, "difference": 0.2, "low": 0.1, "high": 0.3}
@@ -77,10 +80,10 @@ def test_without_a_snapshot_there_is_a_message(data: Path) -> None:
 
 @pytest.mark.parametrize("arguments", BY_HAND, ids=lambda arguments: arguments[0])
 def test_a_run_at_work_is_to_be_waited_for(data: Path, arguments: tuple[str, ...]) -> None:
-    with run_lock(data / RUN_LOCK):
+    with run_lock(data / RUN_LOCK, "promote"):
         result = called(*arguments)
     assert result.exit_code == 1
-    assert f"process {os.getpid()}): wait for it" in result.stderr
+    assert f"`while-pipeline promote` (process {os.getpid()}) is at work: wait for it" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", BY_HAND, ids=lambda arguments: arguments[0])

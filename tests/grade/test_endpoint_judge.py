@@ -357,10 +357,10 @@ def test_another_model_rubric_mode_or_setting_is_another_judge_another_speed_is_
         return ModelJudge(EndpointSettings(**{**plain, **changes}), rubric, tmp_path / "r.sqlite", mode)
 
     same = [judge(), judge(concurrency=2), judge(timeout_s=5), judge(max_retries=1), judge(temperature=0.7)]
-    others = [judge(OTHER), judge(mode="group"), judge(model="b"), judge(max_tokens=9)]
+    others = [judge(OTHER), judge(mode="group"), judge(model="b"), judge(weights="w"), judge(max_tokens=9)]
     elsewhere = judge(base_url="http://127.0.0.1:2/v1")
     assert len({one.identity for one in same}) == 1
-    assert len({one.identity for one in [same[0], *others, elsewhere, RulesJudge()]}) == 7
+    assert len({one.identity for one in [same[0], *others, elsewhere, RulesJudge()]}) == 8
     assert judge().rubric == RUBRIC.hash != OTHER.hash
     assert json.loads(judge(mode="group").settings) == {
         "base_url": "http://127.0.0.1:1/v1",

@@ -184,8 +184,7 @@ def worked(telecom: Telecom, tmp_path: Path) -> Pipeline:
 class Checkout:
     """A copy of the code with a project and a data folder of its own, worked from the command line.
 
-    Dagster keeps its state in the `data` folder of the checkout it runs from, and this repository's own is
-    not for tests.
+    Dagster keeps its state in the data folder, and this repository's own is not for tests.
     """
 
     root: Path
@@ -199,7 +198,6 @@ class Checkout:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
         own = {
             "PYTHONPATH": str(self.root),
-            "DAGSTER_HOME": str(self.root),
             "WHILE_PROJECT": str(self.root / "project"),
             "WHILE_DATA": str(self.root / "data"),
         }

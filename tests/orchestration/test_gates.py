@@ -13,6 +13,7 @@ import pytest
 
 from resources.models import Models
 from tests.orchestration.conftest import DAYS, Pipeline, copy_of_example
+from tests.policy_history import made, nights, nth, policy
 from while_pipeline.grade.judge import Case, Judge, Preference, Verdict
 from while_pipeline.project import Project, load_project
 from while_pipeline.tables import grade, prove, simulate, train, watch
@@ -220,3 +221,19 @@ def human_row(pipeline: Pipeline) -> dict[str, Any]:
     rows = pipeline.warehouse.read(grade.JudgeTrust, DAY).to_dicts()
     (row,) = [row for row in rows if (row["source"], row["half"]) == ("human", "all")]
     return row
+
+
+def test_a_proof_of_another_candidate_promotes_nobody(tmp_path: Path) -> None:
+    pipeline = Pipeline(copy_of_example(tmp_path / "telecom"), tmp_path / "data")
+    history = nights((policy(1.0), True))
+    pipeline.warehouse.replace_slices(
+        DAYS[0],
+        {
+            train.Policies: history.table("policies"),
+            watch.Agent: history.table("agents"),
+            prove.Looks: made(prove.Looks, nth(0), {"candidate": "m-withdrawn", "tasks": "[]"}),
+        },
+    )
+    ran = pipeline.run(DAYS[0], prove.Promotion)
+    assert "the day's trials are of m-withdrawn" in ran.errors["prove_promotion"]
+    assert pipeline.warehouse.read(prove.Promotion).is_empty()

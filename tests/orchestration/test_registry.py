@@ -1,6 +1,7 @@
 """A model trained elsewhere, from its registration over the gate to serving, and decisions by hand."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_a_model_trained_elsewhere_goes_through_the_gate_serves_and_is_rolled_ba
 
 
 def test_a_candidate_for_a_later_day_waits_for_its_run_and_can_be_withdrawn(hosted: Hosted) -> None:
-    candidate = ("candidate", "--endpoint", hosted.server.base_url, "--model", "tuned", "--foreign")
+    candidate = ("candidate", "--endpoint", hosted.server.base_url, "--model", "tuned", "--another-base")
     code, said = hosted.call(*candidate, "--day", "2026-05-01")
     assert (code, "while-pipeline run --day 2026-05-01" in said) == (0, True), said
     assert hosted.pipeline.warehouse.read(train.Registered, "2026-05-01").height == 1
@@ -138,7 +139,8 @@ def test_a_model_whose_tools_changed_since_it_was_registered_is_not_tried(
     hosted: Hosted, tmp_path: Path
 ) -> None:
     code, said = hosted.call(
-        *("candidate", "--endpoint", hosted.server.base_url, "--model", "tuned", "--day", "2026-05-02")
+        *("candidate", "--endpoint", hosted.server.base_url, "--model", "tuned"),
+        *("--base-model", "base", "--day", "2026-05-02"),
     )
     assert code == 0, said
     fewer = copy_of_example(tmp_path / "fewer", **TINY)
@@ -148,3 +150,28 @@ def test_a_model_whose_tools_changed_since_it_was_registered_is_not_tried(
     ran = other.run("2026-05-02", prove.Decisions, watch.Agent, simulate.Axes, prove.HeldOut, prove.Trials)
     assert "the tools changed since it was registered" in ran.errors["prove_trials"]
     assert other.warehouse.read(prove.Trials, "2026-05-02").is_empty()
+
+
+def test_other_weights_under_the_same_name_are_tried_anew_and_the_serving_model_is_not(
+    hosted: Hosted, tmp_path: Path
+) -> None:
+    day, server = "2026-05-03", hosted.server
+    candidate = ("candidate", "--endpoint", server.base_url, "--model", "tuned", "--base-model", "base")
+    for weights in ("one", "other"):
+        (tmp_path / weights).write_text(weights)
+
+    # Its run is cut short after the trials, and the model is taken back.
+    assert hosted.call(*candidate, "--day", day, "--checkpoint", str(tmp_path / "one"))[0] == 0
+    before = len(server.asked)
+    ran = hosted.pipeline.run(day, prove.Decisions, watch.Agent, simulate.Axes, prove.HeldOut, prove.Trials)
+    assert ran.errors == {}
+    first = Counter(request.body["model"] for request in server.asked[before:])
+    code, said = hosted.call("withdraw", "--day", day)
+    assert code == 0, said
+
+    before = len(server.asked)
+    code, said = hosted.call(*candidate, "--day", day, "--checkpoint", str(tmp_path / "other"))
+    assert (code, "Promoted" in said) == (0, True), said
+    second = Counter(request.body["model"] for request in server.asked[before:])
+    assert second["tuned"] == first["tuned"] > 0
+    assert second["base"] == 0

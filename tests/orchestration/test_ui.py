@@ -69,7 +69,7 @@ def ui(resumed: Resumed) -> Iterator[str]:
     subprocess.run(
         [sys.executable, "-m", *command.split(), "--partition", DAYS[0]],
         cwd=checkout.root,
-        env=checkout.environment(),
+        env=checkout.environment(DAGSTER_HOME=str(checkout.pipeline.data / "dagster")),
         capture_output=True,
         check=True,
     )

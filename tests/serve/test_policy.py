@@ -50,6 +50,19 @@ def test_any_known_version_can_be_named_a_refused_one_too(data: Path) -> None:
         assert weights_to_serve(PROJECT, data, one.version, TODAY) == one
 
 
+def test_a_version_whose_fit_was_replaced_is_served_with_the_weights_it_served_with(tmp_path: Path) -> None:
+    history = nights((A, True), (B, False))
+    history.forget("policies", nth(0))
+    assert weights_to_serve(PROJECT, _published(tmp_path, history), A.version, TODAY) == A
+
+
+def test_an_agent_of_the_users_own_that_is_named_has_no_weights_here(tmp_path: Path) -> None:
+    history = History()
+    history.serve(nth(0), "m-own", plays="endpoint", model="own")
+    with pytest.raises(ProjectError, match="'m-own': it has no weights here"):
+        weights_to_serve(PROJECT, _published(tmp_path, history), "m-own", TODAY)
+
+
 def test_an_unknown_version_names_those_that_are_known(data: Path) -> None:
     with pytest.raises(ProjectError, match="p-nobody") as refused:
         weights_to_serve(PROJECT, data, "p-nobody", TODAY)

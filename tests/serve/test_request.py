@@ -7,9 +7,19 @@ from hypothesis import strategies as st
 
 from tests.example import TOOLS
 from while_pipeline.records import Message, ToolCall
-from while_pipeline.serve.request import ChatRequest, RequestError, read_request
+from while_pipeline.serve.request import (
+    MAX_CALLS,
+    MAX_MESSAGES,
+    MAX_SCHEMAS,
+    MAX_TEXT,
+    MAX_TOOLS,
+    ChatRequest,
+    RequestError,
+    read_request,
+)
 
 USER = {"role": "user", "content": "Hello"}
+TEXT = {"type": "text", "text": "Hello"}
 
 
 def _call(call_id: str, arguments: Any = "{}") -> dict[str, Any]:
@@ -102,6 +112,7 @@ def test_the_callers_own_id_of_the_conversation_is_in_the_metadata() -> None:
         {"max_tokens": 5, "max_completion_tokens": 5, "parallel_tool_calls": True, "user": "u"},
         {"response_format": {"type": "text"}, "tool_choice": "auto", "stop": None, "logit_bias": {}},
         {"stream": True, "stream_options": {"include_usage": True}},
+        {"messages": [{"role": "user", "content": [TEXT]}]},
     ],
 )
 def test_what_changes_nothing_is_accepted(harmless: dict[str, Any]) -> None:
@@ -162,7 +173,12 @@ def test_a_missing_parameter_is_named() -> None:
         ([{"role": "king", "content": "x"}], "messages[0]", "unknown role 'king'"),
         ([{"content": "x"}], "messages[0]", "unknown role None"),
         ([{"role": "user", "content": {"a": 1}}], "messages[0].content", "text parts"),
-        ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content", "text parts"),
+        ([{"role": "user", "content": []}], "messages[0].content", "text parts"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "messages[0].content[0]", "a text part"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text", "a string"),
+        ([{"role": "user", "content": [TEXT, {**TEXT, "text": 5}]}], "messages[0].content[1].text", "is 5"),
+        ([{**USER, "content": [{**TEXT, "type": "refusal"}]}], "messages[0].content[0].refusal", "a string"),
+        ([{"role": "user", "content": ["Hello"]}], "messages[0].content[0]", "a text part"),
         ([USER, _result("a")], "messages[1]", 'no open call has the id "a"'),
         ([USER, {"role": "tool", "content": "{}"}], "messages[1]", "no open call has the id null"),
         ([USER, _calls(_call("a")), _result("b")], "messages[2]", 'no open call has the id "b"'),
@@ -183,6 +199,43 @@ def test_messages_that_are_no_conversation_are_refused_where_they_break(
     refusal = _refusal(_body(messages=messages))
     assert (refusal.status, refusal.param, refusal.code) == (400, param, "invalid_value")
     assert says in str(refusal)
+
+
+def _tool(number: int, **schema: Any) -> dict[str, Any]:
+    function = {"name": f"get_{number}", "parameters": {"type": "object", **schema}}
+    return {"type": "function", "function": function}
+
+
+LONG = "a" * MAX_TEXT
+SYSTEM = {"role": "system", "content": LONG}
+CALLS = _calls(*(_call(f"{n}") for n in range(MAX_CALLS + 1)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        ({"messages": [{**USER, "content": LONG + "a"}]}, "messages[0].content", "string"),
+        ({"messages": [{**USER, "content": [{**TEXT, "text": LONG}] * 2}]}, "messages[0].content", "string"),
+        ({"messages": [SYSTEM, SYSTEM, USER]}, "messages (of role system)", "string"),
+        ({"messages": [USER] * (MAX_MESSAGES + 1)}, "messages", "array"),
+        ({"messages": [USER, CALLS]}, "messages[1].tool_calls", "array"),
+        ({"tools": [_tool(n) for n in range(MAX_TOOLS + 1)]}, "tools", "array"),
+        ({"tools": [_tool(1, description="a" * MAX_SCHEMAS)]}, "tools", "string"),
+    ],
+)
+def test_what_is_too_long_to_read_while_others_wait_is_refused(
+    fields: dict[str, Any], param: str, code: str
+) -> None:
+    refusal = _refusal(_body(**fields))
+    assert (refusal.status, refusal.param, refusal.code) == (400, param, f"{code}_above_max_length")
+    assert param in str(refusal)
+    assert "at most" in str(refusal)
+
+
+def test_what_is_just_short_enough_is_read() -> None:
+    messages = [SYSTEM, *[USER] * (MAX_MESSAGES - 2), {**USER, "content": LONG}]
+    request = read_request(_body(messages=messages, tools=[_tool(n) for n in range(MAX_TOOLS)]))
+    assert (len(request.messages), len(request.toolset.tools)) == (MAX_MESSAGES, MAX_TOOLS)
 
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", "3", '"text"', '{"a":1}{"b":2}', None, [1]])

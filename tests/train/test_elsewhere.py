@@ -1,18 +1,18 @@
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.example import PROJECT
-from tests.policy_history import BASE, ENDPOINT, History, made, nights, nth, policy
+from tests.policy_history import ENDPOINT, History, made, nights, nth, playing, policy
+from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.agents.served import ServedModel
 from while_pipeline.errors import ProjectError
 from while_pipeline.ids import content_id
 from while_pipeline.project import Project
-from while_pipeline.settings import AgentSettings
 from while_pipeline.tables import train
+from while_pipeline.train.decide import promotion_row, rollback_row
 from while_pipeline.train.elsewhere import (
     Claims,
     candidate_day,
@@ -23,7 +23,7 @@ from while_pipeline.train.elsewhere import (
     undecided,
 )
 from while_pipeline.train.manifest import Manifest
-from while_pipeline.train.registry import contender_of
+from while_pipeline.train.registry import contender_of, policy_from
 
 A, B = policy(1.0), policy(2.0)
 TOOLS = content_id([tool.openai() for tool in PROJECT.tools])
@@ -42,10 +42,11 @@ def row(
     history: History | None = None,
     served: tuple[ServedModel, ...] | None = SERVED,
     project: Project = PROJECT,
+    day: int = 1,
     **claims: Any,
 ) -> dict[str, Any]:
     registry = (history or nights((A, True))).registry()
-    return registered_row(registry, project, ENDPOINT, served, Claims(**claims))
+    return registered_row(registry, project, ENDPOINT, served, Claims(**claims), nth(day))
 
 
 # -- whose candidate ----------------------------------------------------------------------------------------
@@ -82,12 +83,28 @@ def test_without_a_day_that_ran_one_must_be_named() -> None:
 def test_only_an_undecided_registration_can_be_taken_back() -> None:
     history = nights((A, True))
     history.register(nth(1))
-    assert undecided(history.registry(), nth(1)) == ENDPOINT.version
+    assert undecided(history.registry(), nth(1)).version == ENDPOINT.version
     with pytest.raises(ProjectError, match="no model is registered"):
         undecided(history.registry(), nth(2))
     history.decide(nth(1), ENDPOINT.version, False)
     with pytest.raises(ProjectError, match="what was decided stays"):
         undecided(history.registry(), nth(1))
+
+
+def test_a_registration_that_people_promoted_by_force_stays_known() -> None:
+    history = nights((A, True))
+    history.register(nth(1))
+    row = promotion_row(history.registry(), PROJECT, ENDPOINT.version, reason="support asks", force=True)
+    history.by_hand(nth(1), row)
+    with pytest.raises(ProjectError, match="promoted by hand"):
+        undecided(history.registry(), nth(1))
+
+
+def test_what_is_taken_back_says_whose_answers_may_be_anothers(tmp_path: Path) -> None:
+    for checkpoint, known in ((None, True), (weights_in(tmp_path / "a", b"1"), False)):
+        history = nights((A, True))
+        history.add("registered", nth(1), **row(checkpoint=checkpoint))
+        assert (undecided(history.registry(), nth(1)).unhashed is not None) == known
 
 
 # -- what is registered -------------------------------------------------------------------------------------
@@ -96,7 +113,7 @@ def test_only_an_undecided_registration_can_be_taken_back() -> None:
 def test_a_model_is_registered_with_what_is_claimed_and_no_key() -> None:
     found = row(name="night 7", method="dpo")
     assert made(train.Registered, nth(1), found).height == 1
-    assert (found["policy_version"], found["name"], found["method"]) == (ENDPOINT.version, "night 7", "dpo")
+    assert (found["name"], found["method"]) == ("night 7", "dpo")
     assert (found["model"], found["base_model"], found["parent"]) == ("tuned", "qwen3", None)
     assert (found["tools_hash"], found["policy_document_hash"]) == (TOOLS, DOCUMENT)
 
@@ -110,60 +127,64 @@ def test_a_server_without_a_list_is_believed() -> None:
     assert row(served=None)["base_model"] is None
 
 
-def test_the_model_that_serves_already_is_no_candidate() -> None:
+# -- where it is asked --------------------------------------------------------------------------------------
+
+
+def test_a_model_is_not_asked_where_the_serving_one_is() -> None:
     history = nights((A, True))
     history.register(nth(1))
     history.decide(nth(1), ENDPOINT.version, True)
-    with pytest.raises(ProjectError, match="serves already"):
-        row(history)
-    own = AgentSettings.model_validate({"plays": "endpoint", "endpoint": ENDPOINT.model_dump()})
-    project = replace(PROJECT, settings=PROJECT.settings.model_copy(update={"agent": own}))
-    with pytest.raises(ProjectError, match="serves already"):
-        row(played_by_model(), project=project)
+    with pytest.raises(ProjectError, match="serves already, is asked under that name"):
+        row(history, checkpoint=None, name="other weights")
+    with pytest.raises(ProjectError, match="serves already, is asked under that name"):
+        row(History(), project=playing(plays="endpoint", endpoint=ENDPOINT.model_dump()))
 
 
-# -- its base model -----------------------------------------------------------------------------------------
+# -- which weights answer -----------------------------------------------------------------------------------
 
 
-def test_a_model_of_the_serving_ones_base_has_that_for_its_parent() -> None:
-    assert row(played_by_model())["parent"] == "m-own"
+def version(day: int = 1, **claims: Any) -> str:
+    return str(row(day=day, **claims)["policy_version"])
 
 
-@pytest.mark.parametrize("claims", [{}, {"parent": "m-own"}])
-def test_a_model_of_another_base_is_refused_and_both_are_named(claims: dict[str, Any]) -> None:
-    with pytest.raises(ProjectError, match="'llama': its parent m-own is made of qwen3; --foreign"):
-        row(played_by_model(), base_model="llama", **claims)
+def weights_in(folder: Path, content: bytes) -> Path:
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(content)
+    return folder
 
 
-def test_a_foreign_model_may_be_of_any_base_and_has_no_parent() -> None:
-    found = row(played_by_model(), base_model="llama", foreign=True)
-    assert (found["base_model"], found["parent"]) == ("llama", None)
-    with pytest.raises(ProjectError, match="foreign model has none"):
-        row(played_by_model(), foreign=True, parent="m-own")
+def test_other_weights_at_the_same_address_are_another_version(tmp_path: Path) -> None:
+    one, other, again = (
+        weights_in(tmp_path / name, content) for name, content in (("a", b"1"), ("b", b"2"), ("c", b"1"))
+    )
+    assert version(checkpoint=one) == version(checkpoint=again) != version(checkpoint=other)
+    assert version(checkpoint=one, day=2, name="night 8") == version(checkpoint=one)
 
 
-def test_a_parent_is_believed_only_with_a_base() -> None:
-    with pytest.raises(ProjectError, match="--base-model"):
-        row(played_by_model(), served=None, parent="m-own")
-    assert row(played_by_model(), served=None)["parent"] is None
+def test_without_a_checkpoint_each_registration_is_of_weights_of_its_own() -> None:
+    assert version() == version()
+    assert len({version(), version(day=2), version(name="night 8")}) == 3
 
 
-def test_no_language_model_descends_from_the_embedded_policy() -> None:
-    with pytest.raises(ProjectError, match="no language model"):
-        row(parent=A.version)
+def test_the_row_holds_how_its_own_weights_are_asked() -> None:
+    found = row()
+    registered = policy_from(found)
+    assert isinstance(registered, EndpointSettings)
+    assert registered.version == found["policy_version"] != ENDPOINT.version
+    assert registered.model_copy(update={"weights": None}) == ENDPOINT
 
 
-def test_a_model_may_descend_from_one_registered_before() -> None:
+def test_a_verdict_on_other_weights_promotes_nothing(tmp_path: Path) -> None:
     history = nights((A, True))
-    first = ENDPOINT.model_copy(update={"model": "first"})
-    history.register(nth(0), first, base_model="qwen3")
-    for base in ("first", "qwen3"):
-        assert row(history, base_model=base, parent=first.version)["parent"] == first.version
-
-
-def test_an_unknown_parent_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ProjectError, match=f"'p-typo'.*{BASE.version}"):
-        row(parent="p-typo")
+    for number, content in ((1, b"1"), (2, b"2")):
+        history.serve(nth(number), A.version)
+        found = row(history, checkpoint=weights_in(tmp_path / str(number), content), day=number)
+        history.add("registered", nth(number), **found)
+        if number == 1:
+            history.decide(nth(1), found["policy_version"], True)
+            history.by_hand(nth(2), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
+    with pytest.raises(ProjectError, match="never stood before the delta gate"):
+        promotion_row(history.registry(), PROJECT, found["policy_version"], reason="support asks")
 
 
 # -- its data and its weights -------------------------------------------------------------------------------

@@ -3,7 +3,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.policy_history import BASE, ENDPOINT, History, made, nights, nth, policy
+from tests.example import PROJECT
+from tests.policy_history import BASE, ENDPOINT, History, made, nights, nth, playing, policy
 from while_pipeline.errors import ProjectError
 from while_pipeline.snapshot import SnapshotError, snapshot_path
 from while_pipeline.tables import train
@@ -18,6 +19,7 @@ from while_pipeline.train.registry import (
     serving_weights,
     weights_from,
 )
+from while_pipeline.watch.agent import agent_row
 
 A, B, C = policy(1.0), policy(2.0), policy(3.0)
 THREE = ((A, True), (B, False), (C, True))
@@ -30,14 +32,9 @@ def serves(registry: Registry, number: int) -> object:
 # -- what the gate decided ----------------------------------------------------------------------------------
 
 
-def test_before_any_promotion_the_base_policy_serves() -> None:
-    assert serves(History().registry(), 5) == BASE
-    assert serves(nights((A, False)).registry(), 5) == BASE
-
-
 def test_a_promotion_holds_from_the_day_after_and_a_refusal_changes_nothing() -> None:
     registry = nights(*THREE).registry()
-    assert [serves(registry, day) for day in range(5)] == [BASE, A, A, C, C]
+    assert [serves(registry, day) for day in range(5)] == [None, A, A, C, C]
 
 
 def test_the_order_of_the_rows_does_not_matter_the_days_do() -> None:
@@ -60,14 +57,14 @@ def test_weights_read_back_to_the_same_version() -> None:
 
 def test_a_decision_by_hand_holds_from_its_day_and_outranks_the_gates_of_the_same_day() -> None:
     history = nights((A, True), (B, True))
-    history.by_hand(nth(2), rollback_row(history.registry(), reason="refunds twice"))
+    history.by_hand(nth(2), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
     registry = history.registry()
     assert [serves(registry, day) for day in (1, 2, 3)] == [A, A, A]
 
 
 def test_a_later_promotion_by_the_gate_follows_on_a_decision_by_hand() -> None:
     history = nights((A, True), (B, True))
-    history.by_hand(nth(2), rollback_row(history.registry(), reason="refunds twice"))
+    history.by_hand(nth(2), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
     history.decide(nth(2), C.version, True)
     history.fit(nth(2), C)
     assert [serves(history.registry(), day) for day in (2, 3)] == [A, C]
@@ -75,15 +72,15 @@ def test_a_later_promotion_by_the_gate_follows_on_a_decision_by_hand() -> None:
 
 def test_of_two_decisions_for_one_day_the_last_one_holds() -> None:
     history = nights((A, True), (B, True))
-    history.by_hand(nth(2), rollback_row(history.registry(), reason="refunds twice"))
-    history.by_hand(nth(2), promotion_row(history.registry(), B.version, reason="it was the world"))
+    history.by_hand(nth(2), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
+    history.by_hand(nth(2), promotion_row(history.registry(), PROJECT, B.version, reason="it was the world"))
     assert serves(history.registry(), 2) == B
 
 
 def test_a_day_knows_nothing_of_what_is_decided_later() -> None:
     history = nights(*THREE)
     before = [serves(history.registry(), day) for day in range(3)]
-    history.by_hand(nth(3), rollback_row(history.registry(), reason="refunds twice"))
+    history.by_hand(nth(3), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
     assert [serves(history.registry(), day) for day in range(3)] == before
 
 
@@ -101,11 +98,54 @@ def test_a_version_that_is_stored_no_more_is_named_with_those_that_are() -> None
         history.registry().serving(nth(2))
 
 
-def test_the_projects_own_agent_is_what_serves_without_being_fitted_or_registered() -> None:
+# -- the agent as the project describes it ------------------------------------------------------------------
+
+
+def test_while_nothing_is_promoted_the_project_says_who_serves() -> None:
+    registry = nights((A, False)).registry()
+    assert serves(registry, 1) is None
+    assert registry.standing(PROJECT) == BASE.version
+    assert registry.standing(playing(plays="callable", callable="shop:answer")).startswith("c-")
+
+
+def test_an_agent_of_the_projects_own_has_nothing_here_to_play_with() -> None:
     history = History()
     history.serve(nth(0), "m-own", plays="endpoint", model="qwen3")
-    assert history.registry().own() == "m-own"
-    assert nights((A, True), (B, False)).registry().own() == BASE.version
+    assert history.registry().policy("m-own") is None
+
+
+# -- days that ran again ------------------------------------------------------------------------------------
+
+
+def late() -> History:
+    """Two nights; traffic came late, and the first ran again: it now promotes C where it had promoted A."""
+    history = nights((A, True), (B, True))
+    for field in ("policies", "promotions"):
+        history.forget(field, nth(0))
+    history.fit(nth(0), C)
+    history.decide(nth(0), C.version, True)
+    return history
+
+
+def test_what_served_plays_with_its_own_weights_though_its_fit_was_replaced() -> None:
+    assert late().registry().policy(A.version) == A
+
+
+def test_a_rollback_goes_back_to_what_served_not_to_what_would_have() -> None:
+    registry = late().registry()
+    assert registry.stack(registry.standing(PROJECT)) == [BASE.version, A.version, B.version]
+
+
+def test_a_model_that_served_is_asked_as_it_was_though_nothing_else_is_stored_of_it() -> None:
+    history = nights((A, True))
+    history.add("agents", nth(1), **agent_row(PROJECT, ENDPOINT))
+    assert history.registry().policy(ENDPOINT.version) == ENDPOINT
+
+
+def test_a_promoted_version_that_is_stored_no_more_stands_until_another_one_is_promoted() -> None:
+    history = nights((A, True))
+    history.decide(nth(1), "p-gone", True)
+    assert history.registry().standing(PROJECT) == "p-gone"
 
 
 # -- the stack of rollbacks ---------------------------------------------------------------------------------
@@ -115,7 +155,7 @@ def test_rollbacks_in_a_row_go_back_one_promotion_each() -> None:
     history = nights((A, True), (B, True), (C, True))
     gone_back = []
     for number in range(3, 6):
-        row = rollback_row(history.registry(), reason="one further")
+        row = rollback_row(history.registry(), PROJECT, reason="one further")
         gone_back.append(row["policy_version"])
         history.by_hand(nth(number), row)
         history.serve(nth(number), row["policy_version"])
@@ -124,11 +164,19 @@ def test_rollbacks_in_a_row_go_back_one_promotion_each() -> None:
 
 def test_what_was_promoted_after_a_rollback_rolls_back_to_where_that_had_gone() -> None:
     history = nights((A, True), (B, True))
-    history.by_hand(nth(2), rollback_row(history.registry(), reason="refunds twice"))
+    history.by_hand(nth(2), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
     history.serve(nth(2), A.version)
     history.fit(nth(2), C)
     history.decide(nth(2), C.version, True)
-    assert history.registry().stack(nth(3)) == [BASE.version, A.version, C.version]
+    assert history.registry().stack(C.version) == [BASE.version, A.version, C.version]
+
+
+def test_what_was_promoted_and_replaced_before_it_served_is_nothing_to_go_back_to() -> None:
+    history = nights((A, True), (B, False), (C, False))
+    for version in (B.version, C.version):
+        row = promotion_row(history.registry(), PROJECT, version, reason="support asks", force=True)
+        history.by_hand(nth(3), row)
+    assert history.registry().stack(C.version) == [BASE.version, A.version, C.version]
 
 
 # -- who stands before the gate -----------------------------------------------------------------------------
@@ -167,7 +215,7 @@ def published(folder: Path, history: History, *without: str) -> Path:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history = nights(*THREE)
-    history.by_hand(nth(3), rollback_row(history.registry(), reason="refunds twice"))
+    history.by_hand(nth(3), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
     return published(tmp_path_factory.mktemp("data"), history)
 
 
@@ -190,6 +238,14 @@ def test_who_needs_weights_is_told_that_a_model_elsewhere_serves(tmp_path: Path)
     assert serving_policy(nth(2).isoformat(), folder) == ENDPOINT
     with pytest.raises(ProjectError, match=r"no weights here: it is tuned at http://127\.0\.0\.1:1/v1"):
         serving_weights(nth(2).isoformat(), folder)
+
+
+def test_two_registries_are_equal_when_they_hold_the_same_rows_in_whatever_order(tmp_path: Path) -> None:
+    history = nights(*THREE)
+    folder = published(tmp_path, history)
+    assert published_registry(folder).equals(history.registry())
+    history.by_hand(nth(3), rollback_row(history.registry(), PROJECT, reason="refunds twice"))
+    assert not published_registry(folder).equals(history.registry())
 
 
 def test_without_a_snapshot_the_error_says_how_to_get_one(tmp_path: Path) -> None:

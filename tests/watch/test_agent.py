@@ -13,7 +13,7 @@ from while_pipeline.tables import watch
 from while_pipeline.tables.base import frame
 from while_pipeline.tools import parse_tools
 from while_pipeline.train.registry import policy_from
-from while_pipeline.watch.agent import agent_row
+from while_pipeline.watch.agent import agent_row, agent_version
 
 SECRET = "sk-very-secret-value-0123456789"
 ENDPOINT = {"base_url": "http://localhost:1/v1", "model": "qwen3", "api_key_env": "AGENT_TEST_KEY"}
@@ -34,6 +34,14 @@ def test_the_embedded_agent_is_its_weights() -> None:
     row = _row()
     assert (row["plays"], row["model"], row["policy_version"]) == ("embedded", "embedded", BASE.version)
     assert Weights(weights=json.loads(row["weights"])) == BASE
+
+
+def test_while_nothing_is_promoted_the_settings_say_who_plays() -> None:
+    assert agent_row(PROJECT, None) == _row(PROJECT, BASE)
+    for own in ({"plays": "endpoint", "endpoint": ENDPOINT}, {"plays": "callable", "callable": "a:b"}):
+        row = agent_row(_playing(**own), None)
+        assert (row["plays"], policy_from(row)) == (own["plays"], None)
+        assert agent_version(_playing(**own), None) == row["policy_version"]
 
 
 def test_an_endpoint_is_its_model_and_has_no_weights() -> None:

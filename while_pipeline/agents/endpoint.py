@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 SEED_BITS = 31
 """Some servers hand the seed to NumPy, which refuses 2**32 and above; others read it as a signed 32-bit."""
 
+STORE_HEADER = "x-while-store"
+"""Header that `while-pipeline serve` reads: `false` keeps a request out of its traffic. The pipeline sends
+it: what it plays and judges, sealed tasks among it, must not come back as what customers said. OpenAI has
+`store` in the body for this; other hosts refuse a field that they do not know."""
+
 _EXCERPT = 300
 """Characters of a server's answer quoted in an error: enough for its message, not a gateway's HTML page."""
 
@@ -45,6 +50,9 @@ class EndpointSettings(BaseModel):
     """The server's address up to and including the version, such as `http://127.0.0.1:8000/v1`."""
     model: str = Field(min_length=1)
     """The model's name as the server knows it."""
+    weights: Annotated[str, Field(min_length=1)] | None = None
+    """Which weights answer under that name: their hash, or any name for them. A server may get others
+    overnight: another value here is another policy version, and answers kept of the old one are not its."""
     api_key_env: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")] | None = None
     """Name of the environment variable that holds the key; None because a local server needs none.
     Upper case only, so that a key pasted here by mistake is refused."""
@@ -67,7 +75,8 @@ class EndpointSettings(BaseModel):
     @property
     def version(self) -> str:
         """Policy version of who answers here. How the server is reached does not make it another one."""
-        identity = self.model_dump(include={"base_url", "model", "temperature", "max_tokens"})
+        asked = {"base_url", "model", "weights", "temperature", "max_tokens"}
+        identity = self.model_dump(include=asked, exclude_none=True)
         return f"m-{content_id(identity)[:12]}"
 
     @field_validator("base_url")
@@ -126,14 +135,22 @@ class Endpoint:
     judge may share one.
     """
 
-    def __init__(self, settings: EndpointSettings, store: ResponseStore | None = None) -> None:
+    def __init__(
+        self,
+        settings: EndpointSettings,
+        store: ResponseStore | None = None,
+        *,
+        becomes_traffic: bool = False,
+    ) -> None:
         """Nothing is opened yet: a run whose every answer is stored needs neither server nor key.
 
         Args:
             settings: Where and how to ask.
             store: Consulted before each call; None asks every time.
+            becomes_traffic: Whether `while-pipeline serve` may keep what is asked, as customers' words.
         """
         self.settings = settings
+        self._headers = {} if becomes_traffic else {STORE_HEADER: "false"}
         self._store = store
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._same_request: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -164,7 +181,7 @@ class Endpoint:
         }
         if self._store is None:
             return self._read(await self._ask(request))
-        key = request_key(settings.base_url, request)
+        key = request_key(settings.base_url, request, settings.weights)
         # Two equal requests at the same time are one call: the second waits and reads the first's answer.
         async with self._same_request.setdefault(key, asyncio.Lock()):
             answer = self._store.get(key)
@@ -222,6 +239,7 @@ class Endpoint:
             base_url=settings.base_url,
             timeout=settings.timeout_s,
             max_retries=settings.max_retries,
+            default_headers=self._headers,
         )
 
     def _read(self, answer: str) -> Completion:
@@ -284,9 +302,9 @@ class EndpointPlayer:
     A night plays in several goes, each with an event loop of its own; connections do not survive a loop.
     """
 
-    def __init__(self, settings: EndpointSettings, responses: Path) -> None:
-        """Answers are remembered in the file `responses`, so that none is paid for twice."""
-        self._settings, self._responses = settings, responses
+    def __init__(self, settings: EndpointSettings, responses: Path, *, becomes_traffic: bool = False) -> None:
+        """Answers are remembered in the file `responses`, so that none is paid for twice; see `Endpoint`."""
+        self._settings, self._responses, self._becomes_traffic = settings, responses, becomes_traffic
         self._store: ResponseStore | None = None
         self._endpoint: Endpoint | None = None
 
@@ -294,7 +312,7 @@ class EndpointPlayer:
         """Give the model's next message; see `EndpointAgent.respond`."""
         if self._endpoint is None:
             self._store = ResponseStore(self._responses)
-            self._endpoint = Endpoint(self._settings, self._store)
+            self._endpoint = Endpoint(self._settings, self._store, becomes_traffic=self._becomes_traffic)
         return await EndpointAgent(self._endpoint).respond(messages, tools, seed)
 
     async def close(self) -> None:

@@ -39,8 +39,9 @@ _ASKS = re.compile(
 _WORD = re.compile(r"[a-z0-9]+")
 _LINE = re.compile(r"\n+(?:subject:.*\n+)?|^subject:.*\n+", re.IGNORECASE)
 """Between lines; a subject line names a topic and asks for nothing."""
-_VALUE = re.compile(r"[\"\[{].*[\"\]}]|\bare [^;]+;.*")
-"""Quoted and JSON values, and fields one after the other, say what to use, not what to do."""
+_VALUE = re.compile(r"[\"\[{]|\bare (?=[^;])")
+"""Where a quoted or JSON value begins, or fields one after the other."""
+_VALUE_ENDS = '"]}'
 MIN_STRANGE = 2
 """Words from elsewhere that take a question off topic."""
 _EVERYDAY = frozenset(map(stem, (
@@ -100,6 +101,7 @@ class Lexicon:
             for word in sorted(words):
                 self._phrases_with.setdefault(word, []).append(number)
         self._near = _misspellings(self._phrases_with)
+        self._longest = max(map(len, self._near), default=0)
         self.slots = {
             tool.name: {p: Slot(p, tool.properties.get(p, {})) for p in tool.required} for tool in self.tools
         }
@@ -155,7 +157,7 @@ class Lexicon:
         return known
 
     def _tool(self, sentence: str) -> Tool | None:
-        words = _WORD.findall(_VALUE.sub(" ", sentence.lower()))
+        words = _WORD.findall(_without_values(sentence.lower()))
         said = frozenset(filter(None, map(self._stem, words)))
         if said not in self._asked:
             if len(self._asked) >= REMEMBERED:
@@ -186,7 +188,8 @@ class Lexicon:
         return known
 
     def _corrected(self, word: str) -> str:
-        if len(word) < MIN_CORRECTED or not word.isalpha() or word in _EVERYDAY:
+        # A word has as many cuts as letters: one of a million letters would be a terabyte of them.
+        if not MIN_CORRECTED <= len(word) <= self._longest + 1 or not word.isalpha() or word in _EVERYDAY:
             return ""
         return next((near for cut in (word, *_one_less(word)) if (near := self._near.get(cut))), "")
 
@@ -194,6 +197,23 @@ class Lexicon:
         own = set(words_of(tool.name))
         others = [t for t in self._playable if t.name != tool.name]
         return max(others, key=lambda t: len(own & set(words_of(t.name))), default=tool)
+
+
+def _without_values(sentence: str) -> str:
+    """A sentence without its values, which say what to use, not what to do.
+
+    A quoted or JSON value ends where the last one does; fields one after the other go on to the end. One
+    pattern for all of that would look for the end again from every mark.
+    """
+    last_end, last_field = max(map(sentence.rfind, _VALUE_ENDS)), sentence.rfind(";")
+    for value in _VALUE.finditer(sentence):
+        start = value.start()
+        if value.group() == "are ":
+            if value.end() < last_field:
+                return sentence[:start]
+        elif start < last_end:
+            return f"{sentence[:start]} {_without_values(sentence[last_end + 1 :])}"
+    return sentence
 
 
 def _phrases(owner: int, tool: Tool) -> Iterable[tuple[int, str, frozenset[str]]]:

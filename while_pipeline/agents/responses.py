@@ -21,17 +21,19 @@ BUSY_TIMEOUT_S = 30.0
 """How long a write waits for another process's write, which takes well under a millisecond."""
 
 
-def request_key(base_url: str, request: Mapping[str, Any]) -> str:
-    """Identify a request by all that decides its answer: the server and the whole JSON body.
+def request_key(base_url: str, request: Mapping[str, Any], weights: str | None = None) -> str:
+    """Identify a request by all that decides its answer: the server, the weights and the whole JSON body.
 
     Args:
         base_url: The server asked, without credentials.
         request: The JSON body: model, messages, tools, sampling settings, seed, response format.
+        weights: Which weights answer under the model's name; None where nobody said.
 
     Raises:
         ValueError: the body holds NaN or infinity.
     """
-    return content_id(base_url, request)
+    key = content_id(base_url, request)
+    return key if weights is None else f"{content_id(weights)}/{key}"
 
 
 class ResponseStore:
@@ -69,6 +71,11 @@ class ResponseStore:
         """Keep an answer. The first one stays, so that every reader sees the same."""
         with self._lock:
             self._connection.execute("INSERT OR IGNORE INTO responses VALUES (?, ?)", (key, response))
+
+    def forget(self, weights: str) -> None:
+        """Drop what was answered under this name of weights: others may bear it next."""
+        with self._lock:
+            self._connection.execute("DELETE FROM responses WHERE key LIKE ?", (f"{content_id(weights)}/%",))
 
     def __len__(self) -> int:
         """Number of stored answers."""

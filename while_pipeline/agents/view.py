@@ -237,15 +237,14 @@ def _identifies(text: str) -> bool:
 def _find(result: str, key: str) -> Any:
     """First scalar under `key` anywhere in a JSON result."""
     try:
-        stack = [decode_json(result)]
+        found = [decode_json(result)]
     except ValueError:
         return None
-    while stack:
-        value = stack.pop(0)
+    for value in found:  # grows as it goes: the outermost first
         if isinstance(value, dict):
             if key in value and not isinstance(value[key], dict | list):
                 return value[key]
-            stack += value.values()
+            found += value.values()
         elif isinstance(value, list):
-            stack += value
+            found += value
     return None

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from while_pipeline.commands.by_hand import Desk
     from while_pipeline.project import Project
 
-_PATH = click.Path(exists=True, path_type=Path)
-
 
 @click.command()
 @click.option("--endpoint", "url", required=True, metavar="URL", help="Such as http://127.0.0.1:8000/v1.")
@@ -23,11 +21,23 @@ _PATH = click.Path(exists=True, path_type=Path)
     "--day", type=click.DateTime(["%Y-%m-%d"]), help="Whose candidate; the next free day by default."
 )
 @click.option("--parent", metavar="VERSION", help="Policy it was trained from.")
-@click.option("--base-model", metavar="M", help="Model it was trained from, where its server does not say.")
-@click.option("--foreign", is_flag=True, help="It descends from no policy here; any base model will do.")
+@click.option(
+    "--base-model", metavar="M", help="Model it was trained from; its checkpoint or server may say."
+)
+@click.option(
+    "--another-base", is_flag=True, help="It is of another base model than what serves; compare all the same."
+)
 @click.option("--method", default="elsewhere", show_default=True, help="How it was trained, such as sft.")
-@click.option("--manifest", type=_PATH, help="manifest.json of the exported cut that it was trained on.")
-@click.option("--checkpoint", type=_PATH, help="Its weights, to be hashed.")
+@click.option(
+    "--manifest",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+    help="manifest.json of the exported cut that it was trained on.",
+)
+@click.option(
+    "--checkpoint",
+    type=click.Path(exists=True, resolve_path=True, path_type=Path),
+    help="Its weights: they are hashed, and what they say of themselves is read.",
+)
 def candidate(
     url: str,
     model: str,
@@ -36,7 +46,7 @@ def candidate(
     day: dt.datetime | None,
     parent: str | None,
     base_model: str | None,
-    foreign: bool,
+    another_base: bool,
     method: str,
     manifest: Path | None,
     checkpoint: Path | None,
@@ -55,7 +65,7 @@ def candidate(
     from while_pipeline.tables import train
     from while_pipeline.train.elsewhere import Claims, candidate_day, read_manifest, registered_row
 
-    with desk() as at:
+    with desk("candidate") as at:
         endpoint = _endpoint(at.project, url, model, key_env)
         whose = candidate_day(at.registry, day.date() if day else None)
         claims = Claims(
@@ -63,12 +73,12 @@ def candidate(
             method=method,
             base_model=base_model,
             parent=parent,
-            foreign=foreign,
+            another_base=another_base,
             manifest=read_manifest(manifest) if manifest else None,
             checkpoint=checkpoint,
         )
         try:
-            row = registered_row(at.registry, at.project, endpoint, served_models(endpoint), claims)
+            row = registered_row(at.registry, at.project, endpoint, served_models(endpoint), claims, whose)
         except AgentError as error:
             raise click.ClickException(f"Nothing was registered. {error}") from error
         at.keep(train.Registered, whose.isoformat(), row)
@@ -93,7 +103,7 @@ def _endpoint(project: "Project", url: str, model: str, key_env: str | None) -> 
     asked = own.model_dump() if own else {}
     try:
         return EndpointSettings.model_validate(
-            {**asked, "base_url": url, "model": model, "api_key_env": key_env}
+            {**asked, "base_url": url, "model": model, "weights": None, "api_key_env": key_env}
         )
     except ValidationError as error:
         # Not what was given: a key may have been pasted there.

@@ -4,9 +4,7 @@ import json
 
 import click
 
-_HEADER = (
-    "version", "parent", "method", "day", "before", "after", "difference", "tasks", "state", "decided",
-)  # fmt: skip
+HEADER = ("version", "parent", "method", "day", "before", "after", "difference", "tasks", "state", "decided")
 
 
 @click.command()
@@ -33,19 +31,7 @@ def policies(form: str) -> None:
     if form == "json":
         click.echo(json.dumps(found.to_dicts(), ensure_ascii=False))
         return
-    header = (
-        "version",
-        "parent",
-        "method",
-        "day",
-        "before",
-        "after",
-        "difference",
-        "tasks",
-        "state",
-        "decided",
-    )
-    console().print(grid(header, [_cells(row) for row in found.iter_rows(named=True)]))
+    console().print(grid(HEADER, [_cells(row) for row in found.iter_rows(named=True)]))
 
 
 def _cells(row: dict[str, object]) -> list[str]:
@@ -60,7 +46,7 @@ def _cells(row: dict[str, object]) -> list[str]:
     return [
         version if name == version else f"{version} ({name})",
         str(row["parent"] or ""),
-        str(row["method"]),
+        str(row["method"] or ""),
         str(row["day"]),
         f"{before:.3f}" if isinstance(before, float) else "",
         f"{after:.3f}" if isinstance(after, float) else "",

@@ -19,8 +19,10 @@ def promote(version: str, reason: str, by: str, force: bool) -> None:
     from while_pipeline.tables import prove
     from while_pipeline.train.decide import holds_from, promotion_row
 
-    with desk() as at:
-        row = promotion_row(at.registry, version, reason=reason, decided_by=by, force=force)
+    with desk("promote") as at:
+        row = at.cut_short("promote", version, reason=reason, decided_by=by) or promotion_row(
+            at.registry, at.project, version, reason=reason, decided_by=by, force=force
+        )
         day = holds_from(at.registry).isoformat()
         at.keep(prove.Decisions, day, row)
     forced = ", forced: it did not pass its delta gate" if row["forced"] else ""

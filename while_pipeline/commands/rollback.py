@@ -16,8 +16,11 @@ def rollback(to: str | None, reason: str, by: str) -> None:
     from while_pipeline.tables import prove
     from while_pipeline.train.decide import holds_from, rollback_row
 
-    with desk() as at:
-        row = rollback_row(at.registry, to, reason=reason, decided_by=by)
+    with desk("rollback") as at:
+        row = at.cut_short("rollback", to, reason=reason, decided_by=by) or rollback_row(
+            at.registry, at.project, to, reason=reason, decided_by=by
+        )
         day = holds_from(at.registry).isoformat()
         at.keep(prove.Decisions, day, row)
-    click.echo(f"{row['policy_version']} serves from {day} on, in place of {row['replaces']}.")
+    forced = ", forced: it did not pass its delta gate" if row["forced"] else ""
+    click.echo(f"{row['policy_version']} serves from {day} on, in place of {row['replaces']}{forced}.")

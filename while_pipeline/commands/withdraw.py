@@ -10,13 +10,19 @@ import click
 def withdraw(day: dt.datetime) -> None:
     """Take back a model that was registered as a day's candidate and is not decided on.
 
-    For one whose server is gone: while it stands, the day's run tries it and fails.
+    For one whose server is gone: while it stands, the day's run tries it and fails. What it answered is kept
+    where a checkpoint says which weights did, and forgotten otherwise.
     """
+    from while_pipeline.agents.responses import FILE_NAME, ResponseStore
     from while_pipeline.commands.by_hand import desk
+    from while_pipeline.project import data_root
     from while_pipeline.tables import train
     from while_pipeline.train.elsewhere import undecided
 
-    with desk() as at:
-        version = undecided(at.registry, day.date())
+    with desk("withdraw") as at:
+        model = undecided(at.registry, day.date())
         at.clear(train.Registered, day.date().isoformat())
-    click.echo(f"{version} is no candidate of {day.date()} any more.")
+        if model.unhashed is not None:
+            with ResponseStore(data_root() / FILE_NAME) as answers:
+                answers.forget(model.unhashed)
+    click.echo(f"{model.version} is no candidate of {day.date()} any more.")

@@ -110,7 +110,8 @@ class ModelJudge:
     @cached_property
     def settings(self) -> str:
         """Whom it asks and how, as JSON: whatever besides rubric and wording can change a verdict."""
-        asked = self._endpoint.model_dump(include={"base_url", "model", "max_tokens"})
+        told = {"base_url", "model", "weights", "max_tokens"}
+        asked = self._endpoint.model_dump(include=told, exclude_none=True)
         return canonical_json({**asked, "temperature": 0, "mode": self._mode})
 
     def verdicts(self, cases: Sequence[Case]) -> list[Verdict]:

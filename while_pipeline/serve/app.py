@@ -6,6 +6,7 @@ written (`completion`), where it is kept (`traffic`), and the socket (`listen`).
 
 import hmac
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,9 +22,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from while_pipeline.agents.endpoint import STORE_HEADER
 from while_pipeline.agents.protocol import Reply
 from while_pipeline.ids import content_id
 from while_pipeline.serve.completion import chunks, completion
+from while_pipeline.serve.listen import is_loopback
 from while_pipeline.serve.policy import ServedPolicy
 from while_pipeline.serve.request import ChatRequest, RequestError, read_request
 from while_pipeline.serve.traffic import Answered, TrafficLog
@@ -31,12 +34,8 @@ from while_pipeline.serve.traffic import Answered, TrafficLog
 MAX_BODY = 8 * 2**20
 """Bytes: a conversation of 16 turns with thirty tool schemas is a hundredth of it."""
 
-LONG = 2**16
-"""Bytes of a body from which another thread reads and answers it, so that it holds up no one else, `/health`
-first of all. An ordinary request takes a third of a millisecond, and handing it over as long again."""
-
-LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
-"""What an open endpoint may be called. A web page that has its own name point here is none of them."""
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::\d*)?")
+"""A `Host` header: a name or an address, IPv6 in brackets, and perhaps a port."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +102,11 @@ class _Endpoint:
 
     async def chat(self, request: Request) -> Response:
         came = self._site.clock()
-        body = await _body(request)
-        asked, reply = await run_in_threadpool(self._answer, body) if len(body) > LONG else self._answer(body)
+        stored = _stored(request)
+        # Always in another thread: even what is read fast may be long, and `/health` waits for no one.
+        asked, reply = await run_in_threadpool(self._answer, await _body(request))
         response_id = f"chatcmpl-{content_id(self._started, came, next(self._numbers))}"
-        if asked.kept:
+        if asked.kept and stored:
             times = came, self._site.clock()
             self._site.traffic.add(
                 Answered(response_id, asked.messages, reply.message, times, asked.conversation_id)
@@ -128,6 +128,18 @@ class _Endpoint:
     def _model(self, name: str) -> dict[str, Any]:
         created = self._started // 10**9
         return {"id": name, "object": "model", "created": created, "owned_by": "while_pipeline"}
+
+
+def _stored(request: Request) -> bool:
+    """Whether the conversation may become traffic as far as the headers say; the body has its own word."""
+    said = request.headers.get(STORE_HEADER, "true")
+    if said not in ("true", "false"):
+        raise RequestError(
+            f"Invalid value for the header {STORE_HEADER!r}: it is {said!r}; send true or false.",
+            param=STORE_HEADER,
+            code="invalid_value",
+        )
+    return said == "true"
 
 
 async def _body(request: Request) -> bytes:
@@ -159,7 +171,7 @@ def _events(objects: Iterator[dict[str, Any]]) -> Iterator[str]:
 
 
 class _Guard:
-    """Lets in who knows the key, or without a key who calls this machine by a local name."""
+    """Lets in who knows the key, or without a key who calls this machine by a loopback address."""
 
     def __init__(self, app: ASGIApp, key: str | None) -> None:
         self._app = app
@@ -179,7 +191,9 @@ class _Guard:
             if hmac.compare_digest(given, self._expected):
                 return None
             return _error("Incorrect API key provided.", 401, code="invalid_api_key")
-        if request.url.hostname in LOCAL_NAMES:
+        # A web page may have its own name point here, and its visitor's browser then sends that name.
+        name = _HOST.fullmatch(request.headers.get("host", ""))
+        if name and is_loopback(name.group(1).strip("[]").lower()):
             return None
         return _error("Without a key this endpoint is for this machine only.", 403, code="not_local")
 
@@ -200,7 +214,7 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 async def _no_such_thing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    asked = f"{request.method} {request.url.path}"
+    asked = f"{request.method} {request.scope['path']}"
     return _error(f"There is no {asked}: {error.detail}.", error.status_code, code="unknown_url")
 
 

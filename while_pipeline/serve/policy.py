@@ -44,18 +44,24 @@ def weights_to_serve(project: Project, data: Path, version: str | None, day: str
     try:
         policy = serving_policy(day, data) if version is None else published_registry(data).policy(version)
     except SnapshotError:
-        policy = base_weights()
-        if version not in (None, policy.version):
-            mend = f"no day has run yet, so there is only {policy.version}, the base policy"
+        base = base_weights()
+        if version not in (None, base.version):
+            mend = f"no day has run yet, so there is only {base.version}, the base policy"
             raise RegistryError("policy_version", version, mend) from None
+        policy = None if version is None else base
     if isinstance(policy, EndpointSettings):
         mend = f"it has no weights here: {policy.base_url} serves {policy.model}"
         raise RegistryError("policy_version", policy.version, mend)
+    if policy is not None:
+        return policy
+    if version is not None:
+        mend = "it has no weights here: it is the agent as while.yaml described it, a model or a program"
+        raise RegistryError("policy_version", version, mend)
     plays = project.settings.agent.plays
-    if version is None and plays != "embedded" and policy.version == base_weights().version:
-        mend = "no fitted policy was promoted yet; name one with --policy"
+    if plays != "embedded":
+        mend = "no fitted policy serves; name one with --policy"
         raise ProjectError(SETTINGS_FILE, "agent.plays", plays, mend)
-    return policy
+    return base_weights()
 
 
 class ServedPolicy:

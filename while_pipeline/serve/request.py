@@ -21,6 +21,15 @@ from while_pipeline.tools import Tool, parse_tools
 REMEMBERED_TOOLSETS = 64
 """Lists of tools that are read once: an application sends the same one with every request."""
 
+MAX_TOOLS, MAX_CALLS, MAX_MESSAGES = 128, 128, 2048
+"""In a request, in a message, in a conversation: OpenAI's own limits. Each tool is held against every other,
+and each call against every result."""
+MAX_TEXT = 2**17
+"""Characters of a message, and of the system messages together. A long policy document has a fifth of that;
+the worst Markdown of this length is read in two seconds."""
+MAX_SCHEMAS = 2**18
+"""Characters of all tools' JSON, 2,048 for each of `MAX_TOOLS`; so much is checked in two seconds."""
+
 _TEXT_PARTS = ("text", "refusal")
 
 _ONLY: dict[str, tuple[Any, ...]] = {
@@ -196,6 +205,20 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def _at_most(limit: int, value: Sequence[Any], param: str) -> None:
+    if len(value) > limit:
+        kind = "string" if isinstance(value, str) else "array"
+        raise RequestError(
+            f"Invalid {param!r}: {kind} too long; its length is {len(value)}, at most {limit} is allowed.",
+            param=param,
+            code=f"{kind}_above_max_length",
+        )
+
+
+def _wrong(param: str, what: str) -> RequestError:
+    return RequestError(f"Invalid {param}: {what}.", param=param, code="invalid_value")
+
+
 # -- the conversation ---------------------------------------------------------------------------------------
 
 
@@ -203,6 +226,7 @@ def _conversation(values: Sequence[Mapping[str, Any]]) -> tuple[Message, ...]:
     """Read the messages; every tool message answers one open call of the last turn, and none stays open."""
     if not values:
         raise _wrong("messages", "the conversation is empty; expected at least one message")
+    _at_most(MAX_MESSAGES, values, "messages")
     messages: list[Message] = []
     open_calls: set[str] = set()
     for index, value in enumerate(values):
@@ -224,25 +248,35 @@ def _conversation(values: Sequence[Mapping[str, Any]]) -> tuple[Message, ...]:
         messages.append(message)
     if open_calls:
         raise _wrong("messages", f"the tool calls {', '.join(sorted(open_calls))} have no result")
+    told = "\n".join(message.content or "" for message in messages if message.role == "system")
+    _at_most(MAX_TEXT, told, "messages (of role system)")
     return tuple(messages)
 
 
 def _message(value: Mapping[str, Any], where: str) -> Message:
-    content = value.get("content")
-    parts = content if isinstance(content, list) else []
-    if not isinstance(content, str | list | None) or not all(map(_is_text, parts)):
-        raise _wrong(f"{where}.content", "expected a string or a list of text parts")
+    _check_content(value.get("content"), f"{where}.content")
     try:
         message = from_openai(value)
     except ValueError as error:
         raise _wrong(where, str(error)) from None
     if message.content is None and not message.tool_calls:
         raise _wrong(f"{where}.content", f"a message of role {message.role} needs content")
+    _at_most(MAX_TEXT, message.content or "", f"{where}.content")
+    _at_most(MAX_CALLS, message.tool_calls, f"{where}.tool_calls")
     return message
 
 
-def _is_text(part: object) -> bool:
-    return isinstance(part, dict) and part.get("type") in _TEXT_PARTS
+def _check_content(content: Any, where: str) -> None:
+    if content is None or isinstance(content, str):
+        return
+    if not isinstance(content, list) or not content:
+        raise _wrong(where, "expected a string or a list of text parts")
+    for index, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in _TEXT_PARTS:
+            raise _wrong(f"{where}[{index}]", f"expected a text part; it is {_short(part)}")
+        if not isinstance(part.get(kind), str):
+            raise _wrong(f"{where}[{index}].{kind}", f"expected a string; it is {_short(part.get(kind))}")
 
 
 def _calls(message: Message, where: str) -> set[str]:
@@ -260,16 +294,15 @@ def _calls(message: Message, where: str) -> set[str]:
     return ids
 
 
-def _wrong(param: str, what: str) -> RequestError:
-    return RequestError(f"Invalid {param}: {what}.", param=param, code="invalid_value")
-
-
 # -- the tools ----------------------------------------------------------------------------------------------
 
 
 def _toolset(values: Sequence[Any]) -> Toolset:
+    _at_most(MAX_TOOLS, values, "tools")
+    text = json_text(list(values))
+    _at_most(MAX_SCHEMAS, text, "tools")
     try:
-        return _read_toolset(json_text(list(values)))
+        return _read_toolset(text)
     except ProjectError as error:
         where = error.key if error.key.startswith("tools") else f"tools: {error.key}"
         raise _wrong(where, f"it is {_short(error.value)}; {error.mend}") from None

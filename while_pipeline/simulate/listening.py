@@ -39,7 +39,7 @@ _FAILED = Pattern(
     signs="could|able|has not|failed",
 )
 _TRANSFERRED = Pattern(
-    r"(transfer\w*|connect\w*|hand\w* (you )?over).{0,40}(human|colleague|agent|person)",
+    r"(transfer\w{0,9}+|connect\w{0,9}+|hand\w{0,9}+ (you )?over).{0,40}(human|colleague|agent|person)",
     signs="transfer|connect|hand",
 )
 _REQUEST = Pattern(

@@ -6,6 +6,8 @@ creating views belongs to `resources.warehouse`. A view is there once all the ta
 
 from collections.abc import Mapping
 
+from while_pipeline.agents.policy import base_weights
+
 KIND_ORDER = "list_position(['overall', 'category', 'guard'], kind)"
 """How rows of `prove.delta` stand: the whole, its parts, what must not get worse."""
 
@@ -113,6 +115,8 @@ VIEWS: Mapping[str, str] = {
     """,
     # Every policy version: where it comes from, what was proven of it, and where it stands. `promoted` serves
     # now, `retired` did or was to, `refused` was held back by the gate, a `candidate` is not decided on.
+    # `own` is the agent as while.yaml describes it; of `served` only the days that it served are left: the
+    # day that made it ran again and came to another.
     "train.registry": f"""
         WITH decided AS ({_DECIDED}),
         made AS (
@@ -133,12 +137,22 @@ VIEWS: Mapping[str, str] = {
             FROM made
             UNION ALL
             SELECT
-                policy_version, min(day), 'own', any_value(model), NULL, plays, NULL, NULL, NULL, NULL, NULL,
-                sha256(any_value(weights)::VARCHAR),
-                CASE plays WHEN 'embedded' THEN 'watch.agent.weights' ELSE 'while.yaml' END
-            FROM watch.agent
+                policy_version, min(day), origin, CASE origin WHEN 'own' THEN model ELSE policy_version END,
+                NULL, CASE origin WHEN 'own' THEN plays END, NULL, NULL, NULL, NULL,
+                any_value(endpoint)::VARCHAR, sha256(any_value(weights)::VARCHAR),
+                CASE
+                    WHEN plays = 'embedded' THEN 'watch.agent.weights'
+                    ELSE coalesce(model || ' at ' || any_value(endpoint ->> 'base_url'), 'while.yaml')
+                END
+            FROM (
+                SELECT *, CASE
+                    WHEN weights IS NULL AND endpoint IS NULL OR policy_version = '{base_weights().version}'
+                    THEN 'own' ELSE 'served'
+                END AS origin
+                FROM watch.agent
+            )
             WHERE policy_version NOT IN (SELECT policy_version FROM made)
-            GROUP BY policy_version, plays
+            GROUP BY policy_version, origin, model, plays
         ),
         newest AS (
             FROM known

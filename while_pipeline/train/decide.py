@@ -9,8 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from while_pipeline.agents.policy import Weights
 from while_pipeline.ids import content_id
+from while_pipeline.project import Project
 from while_pipeline.train.registry import Registry, RegistryError
+from while_pipeline.watch.agent import agent_version
 
 PERSON = "person"
 """Who decides by hand, when no name is given."""
@@ -30,25 +33,32 @@ def holds_from(registry: Registry) -> dt.date:
 
 
 def promotion_row(
-    registry: Registry, version: str, *, reason: str, decided_by: str = PERSON, force: bool = False
+    registry: Registry,
+    project: Project,
+    version: str,
+    *,
+    reason: str,
+    decided_by: str = PERSON,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Row of `prove.decisions`: a version serves from the next day on.
 
     Args:
         registry: All that is stored.
+        project: Whose agent it is to be.
         version: The policy that is to serve.
         reason: Why, in the words of who decides.
         decided_by: Who decides.
         force: Promote although the delta gate did not let it pass; recorded as forced where it did not.
 
     Raises:
-        RegistryError: the version is not known, serves already, or did not pass its delta gate; or no reason
-            is given.
+        RegistryError: the version is not known, serves already, would not play with the project as it is, or
+            did not pass its delta gate; or no reason is given.
     """
+    holds_from(registry)
     registry.require_known(version)
-    serving = registry.stack(holds_from(registry))[-1]
-    if version == serving:
-        raise RegistryError("policy_version", version, "it serves already")
+    serving = registry.standing(project)
+    _require_playable(registry, project, version, serving)
     passed = registry.passed(version)
     if not passed and not force:
         said = "never stood before the delta gate" if passed is None else "was refused by the delta gate"
@@ -61,39 +71,62 @@ def promotion_row(
 
 
 def rollback_row(
-    registry: Registry, to: str | None = None, *, reason: str, decided_by: str = PERSON
+    registry: Registry, project: Project, to: str | None = None, *, reason: str, decided_by: str = PERSON
 ) -> dict[str, Any]:
     """Row of `prove.decisions`: a version that served before serves again from the next day on.
 
     Args:
         registry: All that is stored.
+        project: Whose agent it is to be.
         to: The version; None goes back over the last promotion that was not rolled back yet.
         reason: Why, in the words of who decides.
         decided_by: Who decides.
 
     Raises:
-        RegistryError: nothing served before, the version is not known, serves now or never served; or no
-            reason is given.
+        RegistryError: nothing served before, the version is not known, serves already, never served, or
+            would not play with the project as it is; or no reason is given.
     """
-    *before, serving = registry.stack(holds_from(registry))
+    holds_from(registry)
+    serving = registry.standing(project)
+    before = registry.stack(serving)[:-1]
     if to is not None:
-        _require_served(registry, to, serving)
+        registry.require_known(to)
     elif before:
         to = before[-1]
     else:
         raise RegistryError("policy_version", serving, "nothing served before it to roll back to")
-    return _row(registry, "rollback", to, serving, decided_by, reason, forced=False)
+    if to != serving and to not in registry.agents["policy_version"]:
+        raise RegistryError(
+            "policy_version", to, f"it never served; try while-pipeline promote {to} --reason ..."
+        )
+    _require_playable(registry, project, to, serving)
+    return _row(registry, "rollback", to, serving, decided_by, reason, forced=_on_trust(registry, to))
 
 
-def _require_served(registry: Registry, version: str, serving: str) -> None:
-    registry.require_known(version)
+def _require_playable(registry: Registry, project: Project, version: str, serving: str) -> None:
+    """Refuse a version that serves already, or in whose place another one would play.
+
+    Raises:
+        RegistryError: naming what stands against it.
+    """
     if version == serving:
         raise RegistryError("policy_version", version, "it serves already")
-    served = {event.version for event in registry.events} | set(registry.agents["policy_version"])
-    if version not in served:
-        raise RegistryError(
-            "policy_version", version, f"it never served; try while-pipeline promote {version} --reason ..."
-        )
+    policy = registry.policy(version)
+    played = agent_version(project, policy)
+    if played == version:
+        return
+    plays = project.settings.agent.plays
+    if isinstance(policy, Weights):
+        why = f"it is weights of the embedded policy, and agent.plays is {plays}: set that to embedded"
+    else:
+        why = "it is the agent as while.yaml described it then: put agent there back to that"
+    raise RegistryError("policy_version", version, f"{played} would play in its place; {why}")
+
+
+def _on_trust(registry: Registry, version: str) -> bool:
+    """Whether a version was promoted by force and has not passed its gate."""
+    forced = registry.decisions.filter(pl.col("policy_version") == version)["forced"].any()
+    return forced and not registry.passed(version)
 
 
 def _said(registry: Registry, version: str) -> str:

@@ -1,7 +1,7 @@
 """Models that were trained elsewhere: what is claimed of one, whether it holds, and its row.
 
-What belongs here: all that is looked at before such a model is a day's candidate. Playing it belongs to
-`prove`, asking its server to `agents`.
+What belongs here: all that is looked at before such a model is a day's candidate. What it was trained from
+belongs to `lineage`, playing it to `prove`, asking its server to `agents`.
 """
 
 import datetime as dt
@@ -14,11 +14,11 @@ import polars as pl
 from pydantic import ValidationError
 
 from while_pipeline.agents.endpoint import EndpointSettings
-from while_pipeline.agents.policy import base_weights
 from while_pipeline.agents.served import ServedModel
 from while_pipeline.errors import ProjectError
 from while_pipeline.ids import canonical_json, content_id
 from while_pipeline.project import Project
+from while_pipeline.train.lineage import Base, descent_of, read_told
 from while_pipeline.train.manifest import Manifest
 from while_pipeline.train.registry import Contender, Registry, RegistryError
 
@@ -37,24 +37,15 @@ class Claims:
     """What people call it; the model's own name when not given."""
     method: str = ELSEWHERE
     base_model: str | None = None
-    """Model it was trained from; where None, what its server says."""
+    """Model it was trained from; where None, what its checkpoint or its server says."""
     parent: str | None = None
-    """Policy it was trained from. None claims none, unless the serving policy is a model too and the base is
-    known: then that one."""
-    foreign: bool = False
-    """It is no descendant of any policy here, and may be of any base model."""
+    """Policy it was trained from; where None, the one that serves, if that is a model too."""
+    another_base: bool = False
+    """It is of another base model than what serves, and descends from no policy here."""
     manifest: Manifest | None = None
     """Of the exported cut that it was trained on."""
     checkpoint: Path | None = None
     """File or folder of its weights, to be hashed."""
-
-
-class Lineage(NamedTuple):
-    """Models that a policy is made of: one trained from any of them descends from it."""
-
-    version: str
-    models: frozenset[str]
-    """Empty for the embedded policy and for a Python callable."""
 
 
 def candidate_day(registry: Registry, asked: dt.date | None) -> dt.date:
@@ -93,18 +84,30 @@ def _taken(registry: Registry, day: dt.date) -> str | None:
     return f"{held[0]} is registered for it" if held else None
 
 
-def undecided(registry: Registry, day: dt.date) -> str:
+class Undecided(NamedTuple):
+    """A registered model that is not decided on."""
+
+    version: str
+    unhashed: str | None
+    """What its weights are called, where that is no hash of them: others may be called so next."""
+
+
+def undecided(registry: Registry, day: dt.date) -> Undecided:
     """The registered model of a day that is not decided on.
 
     Raises:
-        RegistryError: the day has none, or was decided.
+        RegistryError: the day has none, or was decided; or people promoted the model all the same.
     """
-    held = registry.registered.filter(pl.col("day") == day)["policy_version"].to_list()
+    held = registry.registered.filter(pl.col("day") == day).to_dicts()
     if not held:
         raise RegistryError("day", str(day), "no model is registered for it")
+    version = held[0]["policy_version"]
     if registry.promotions.filter(pl.col("day") == day).height:
-        raise RegistryError("day", str(day), f"{held[0]} was decided on; what was decided stays")
-    return str(held[0])
+        raise RegistryError("day", str(day), f"{version} was decided on; what was decided stays")
+    if version in registry.decisions["policy_version"]:
+        raise RegistryError("day", str(day), f"{version} was promoted by hand; it must stay known")
+    weights = EndpointSettings.model_validate_json(held[0]["endpoint"]).weights
+    return Undecided(version, weights if held[0]["weights_hash"] is None else None)
 
 
 def registered_row(
@@ -113,8 +116,12 @@ def registered_row(
     endpoint: EndpointSettings,
     served: tuple[ServedModel, ...] | None,
     claims: Claims,
+    day: dt.date,
 ) -> dict[str, Any]:
     """Row of `train.registered`.
+
+    Its version covers its weights: the hash of its checkpoint, and without one the name and day of this
+    registration. The same address may answer with others tomorrow, of which nothing is proven then.
 
     Args:
         registry: All that is stored.
@@ -122,31 +129,47 @@ def registered_row(
         endpoint: Where the model is served and how it is asked.
         served: What its server lists; None when it has no list.
         claims: What is said of it.
+        day: Whose candidate it is to be.
 
     Raises:
-        RegistryError: it serves already, its server does not have it, it is of another base model than its
-            parent, or it was trained on other tools, another policy document or another project's data.
-        ProjectError: the checkpoint has no file.
+        RegistryError: what serves is asked at its address, its server does not have it, it is of another base
+            model than its parent or nobody says of which, or it was trained on other tools, another policy
+            document or another project's data.
+        ProjectError: the checkpoint has no file, or one that cannot be read.
     """
     tools, document = _documents(project)
-    _refuse_the_serving_one(registry, project, endpoint)
-    base = claims.base_model or _told_base(endpoint, served)
-    manifest = claims.manifest
+    _refuse_the_address_that_serves(registry, project, endpoint)
+    server = _told_by_server(endpoint, served)
+    manifest, name = claims.manifest, claims.name or endpoint.model
     if manifest is not None:
         _require_same_project(registry, manifest, tools, document)
+    weights_hash = files_hash(claims.checkpoint) if claims.checkpoint else None
+    told = read_told(claims.checkpoint, weights_hash)
+    descent = descent_of(
+        registry,
+        project,
+        told,
+        server,
+        base_model=claims.base_model,
+        parent=claims.parent,
+        another_base=claims.another_base,
+    )
+    weights = weights_hash or content_id("registered", day.isoformat(), name)
+    registered = endpoint.model_copy(update={"weights": weights})
     return {
-        "policy_version": endpoint.version,
-        "name": claims.name or endpoint.model,
+        "policy_version": registered.version,
+        "name": name,
         "model": endpoint.model,
-        "base_model": base,
-        "parent": _parent(registry, project, claims, base),
+        "base_model": descent.base_model,
+        "parent": descent.parent,
         "method": claims.method,
-        "endpoint": canonical_json(endpoint.model_dump()),
+        "endpoint": canonical_json(registered.model_dump()),
         "data_hash": manifest.id if manifest else None,
         "data_day": dt.date.fromisoformat(manifest.day) if manifest else None,
         "data_cut": manifest.cut if manifest else None,
         "checkpoint": str(claims.checkpoint) if claims.checkpoint else None,
-        "weights_hash": files_hash(claims.checkpoint) if claims.checkpoint else None,
+        "weights_hash": weights_hash,
+        "architecture": told.architecture,
         "tools_hash": tools,
         "policy_document_hash": document,
     }
@@ -217,21 +240,28 @@ def _documents(project: Project) -> tuple[str, str]:
     return content_id([tool.openai() for tool in project.tools]), content_id(project.policy_document.text)
 
 
-def _refuse_the_serving_one(registry: Registry, project: Project, endpoint: EndpointSettings) -> None:
-    own = project.settings.agent
-    serving = _serving(registry)
-    if serving is None and own.plays == "endpoint" and own.endpoint is not None:
-        serving = own.endpoint.version
-    if endpoint.version == serving:
-        raise RegistryError("model", endpoint.model, f"it is {serving}, which serves already")
+def _refuse_the_address_that_serves(registry: Registry, project: Project, endpoint: EndpointSettings) -> None:
+    """Refuse a model where the serving policy is asked: one of the two would answer for both.
+
+    Raises:
+        RegistryError: naming the version that serves.
+    """
+    serving, own = registry.standing(project), project.settings.agent
+    policy = registry.policy(serving) if serving in registry.known else None
+    asked = own.endpoint if policy is None and own.plays == "endpoint" else policy
+    if isinstance(asked, EndpointSettings) and (asked.base_url, asked.model) == (
+        endpoint.base_url,
+        endpoint.model,
+    ):
+        raise RegistryError(
+            "model",
+            endpoint.model,
+            f"{serving}, which serves already, is asked under that name at {endpoint.base_url}: serve the "
+            "new one under another name or port",
+        )
 
 
-def _serving(registry: Registry) -> str | None:
-    """The version that a person or the gate made serve last; None when the project's own agent serves."""
-    return registry.events[-1].version if registry.events else None
-
-
-def _told_base(endpoint: EndpointSettings, served: tuple[ServedModel, ...] | None) -> str | None:
+def _told_by_server(endpoint: EndpointSettings, served: tuple[ServedModel, ...] | None) -> Base | None:
     """The base model that the server names.
 
     Raises:
@@ -243,7 +273,7 @@ def _told_base(endpoint: EndpointSettings, served: tuple[ServedModel, ...] | Non
     if not found:
         names = ", ".join(model.name for model in served) or "none"
         raise RegistryError("model", endpoint.model, f"{endpoint.base_url} does not serve it; it has {names}")
-    return found[0].parent
+    return Base(found[0].parent, "server") if found[0].parent else None
 
 
 def _require_same_project(registry: Registry, manifest: Manifest, tools: str, document: str) -> None:
@@ -265,49 +295,3 @@ def _require_same_project(registry: Registry, manifest: Manifest, tools: str, do
                 manifest.id,
                 f"the {what} of its day {manifest.day} differ from the project's ({then} then, {now} now)",
             )
-
-
-def _parent(registry: Registry, project: Project, claims: Claims, base: str | None) -> str | None:
-    """The parent that is recorded.
-
-    Raises:
-        RegistryError: it is not known, or the model is of another base model.
-    """
-    if claims.foreign:
-        if claims.parent is not None:
-            raise RegistryError("parent", claims.parent, "a foreign model has none here; leave out one")
-        return None
-    lineage = _lineage(registry, project, claims.parent)
-    if claims.parent is None and (not lineage.models or base is None):
-        return None
-    if not lineage.models:
-        raise RegistryError(
-            "parent",
-            lineage.version,
-            "it is no language model, so that none can be trained from it; leave --parent out",
-        )
-    models = ", ".join(sorted(lineage.models))
-    if base is None:
-        raise RegistryError(
-            "base_model", None, f"{lineage.version} is made of {models}; say what this one is: --base-model"
-        )
-    if base not in lineage.models:
-        raise RegistryError(
-            "base_model",
-            base,
-            f"its parent {lineage.version} is made of {models}; --foreign registers one of another lineage",
-        )
-    return lineage.version
-
-
-def _lineage(registry: Registry, project: Project, version: str | None) -> Lineage:
-    """The models that a version is made of; None stands for the one that serves."""
-    version = version or _serving(registry) or registry.own()
-    if version != base_weights().version:
-        registry.require_known(version)
-    rows = registry.registered.filter(pl.col("policy_version") == version).sort("day").tail(1)
-    if rows.height:
-        row = rows.row(0, named=True)
-        return Lineage(version, frozenset(filter(None, (row["model"], row["base_model"]))))
-    own = registry.agents.filter((pl.col("policy_version") == version) & (pl.col("plays") == "endpoint"))
-    return Lineage(version, frozenset(own["model"].tail(1)))

@@ -6,7 +6,7 @@ was trained elsewhere to `elsewhere`. The states for people to read are the view
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,14 +17,15 @@ import polars as pl
 from while_pipeline.agents.endpoint import EndpointSettings
 from while_pipeline.agents.policy import Weights, base_weights
 from while_pipeline.errors import ProjectError
-from while_pipeline.project import DATABASE
+from while_pipeline.project import DATABASE, Project
 from while_pipeline.snapshot import read_snapshot, snapshot_path
 from while_pipeline.tables import prove, train, watch
 from while_pipeline.tables.base import Table, polars_schema, table_name
+from while_pipeline.watch.agent import agent_version
 
 Policy = Weights | EndpointSettings
-"""What plays: weights of the embedded policy, or a model behind an endpoint. The base weights stand for the
-agent as `while.yaml` describes it, whoever that is."""
+"""What plays: weights of the embedded policy, or a model behind an endpoint. Where there may be none, None is
+the agent as `while.yaml` describes it, whoever that is."""
 
 SHOWN = 8
 """Known versions that an error lists: the newest ones, which are what one mistypes."""
@@ -111,6 +112,15 @@ class Registry:
         assert found is None or isinstance(found, dt.date)
         return found
 
+    def equals(self, other: "Registry") -> bool:
+        """Whether two hold the same rows, in whatever order, as far as both have the columns."""
+        for field in REGISTRY:
+            mine, others = getattr(self, field), getattr(other, field)
+            both = [name for name in mine.columns if name in others.columns]
+            if not mine.select(both).sort(both).equals(others.select(both).sort(both)):
+                return False
+        return True
+
     def require_known(self, version: str) -> None:
         """Refuse a version that no stored day holds.
 
@@ -128,51 +138,60 @@ class Registry:
         held = [event.version for event in self.events if event.day <= day]
         return held[-1] if held else None
 
-    def serving(self, day: dt.date) -> Policy:
-        """What serves a day; base weights for the agent as the project describes it.
+    def serving(self, day: dt.date) -> Policy | None:
+        """What serves a day; None for the agent as the project describes it.
 
         Raises:
             RegistryError: a promoted version is in no stored day any more.
         """
         version = self.serving_version(day)
-        return base_weights() if version is None else self.policy(version)
+        return None if version is None else self.policy(version)
 
-    def policy(self, version: str) -> Policy:
-        """What a version plays with; base weights for the agent as the project describes it.
+    def policy(self, version: str) -> Policy | None:
+        """What a version plays with; None for the agent as the project describes it, without weights here.
+
+        A fit is replaced when its day runs again; what served stays with the day that it served.
 
         Raises:
             RegistryError: the version is not known.
         """
-        for rows in (self.policies, self.registered):
+        for rows in (self.policies, self.registered, self.agents):
             found = rows.filter(pl.col("policy_version") == version).sort("day").tail(1)
             if found.height:
-                policy = policy_from(found.row(0, named=True))
-                assert policy is not None, "a fitted or registered policy has weights or an endpoint"
-                return policy
-        if version != base_weights().version:
+                return policy_from(found.row(0, named=True))
+        base = base_weights()
+        if version != base.version:
             self.require_known(version)
-        return base_weights()
+        return base
 
-    def own(self) -> str:
-        """Version of the agent as the project describes it, as the last day that it served recorded it."""
-        made = pl.concat([self.policies["policy_version"], self.registered["policy_version"]]).implode()
-        served = self.agents.filter(~pl.col("policy_version").is_in(made)).sort("day")
-        return str(served["policy_version"][-1]) if served.height else base_weights().version
+    def standing(self, project: Project) -> str:
+        """Version that stands to serve next, with the project as it is today.
 
-    def stack(self, day: dt.date) -> list[str]:
-        """The versions that serve or wait to be rolled back to on a day, the serving one last.
-
-        A promotion lays its version on top; a rollback takes off what lies above its version. So two
-        rollbacks in a row go back two promotions, not to and fro.
+        A version that is stored no more stands all the same: its day fails until another one is promoted.
         """
-        versions = [self.own()]
+        version = self.events[-1].version if self.events else None
+        if version is None:
+            return agent_version(project, None)
+        return agent_version(project, self.policy(version)) if version in self.known else version
+
+    def stack(self, standing: str) -> list[str]:
+        """The versions that served and wait to be rolled back to, and the one that stands to serve last.
+
+        What served lies on top of what served before it; a rollback takes off what lies above its version.
+        So two rollbacks in a row go back two promotions, not to and fro. What was promoted and replaced
+        before it served a day is not in it.
+        """
+        versions: list[str] = []
+        served = dict(self.agents.select("day", "policy_version").sort("day").iter_rows())
+        for day, version in served.items():
+            by = [event for event in self.events if event.day <= day][-1:]
+            _lay(versions, version, rollback=any(event.rollback and event.version == version for event in by))
         for event in self.events:
-            if event.day > day:
-                break
-            if event.rollback and event.version in versions:
-                del versions[_last(versions, event.version) + 1 :]
-            elif versions[-1] != event.version:
-                versions.append(event.version)
+            if self.last_day is None or event.day > self.last_day:
+                if versions and versions[-1] not in served.values():
+                    versions.pop()
+                _lay(versions, event.version, rollback=event.rollback)
+        _lay(versions, standing, rollback=False)
         return versions
 
     def passed(self, version: str) -> bool | None:
@@ -181,8 +200,13 @@ class Registry:
         return None if decided.is_empty() else bool(decided[-1])
 
 
-def _last(versions: Sequence[str], version: str) -> int:
-    return len(versions) - 1 - versions[::-1].index(version)
+def _lay(versions: list[str], version: str, *, rollback: bool) -> None:
+    """Lay a version on top of a stack; a rollback to one that is in it takes off what lies above."""
+    if rollback and version in versions:
+        while versions[-1] != version:
+            versions.pop()
+    elif versions[-1:] != [version]:
+        versions.append(version)
 
 
 REGISTRY: Mapping[str, type[Table]] = {
@@ -193,6 +217,9 @@ REGISTRY: Mapping[str, type[Table]] = {
     "agents": watch.Agent,
 }
 """Table of each field of a `Registry`."""
+
+EMPTY = Registry(**{field: pl.DataFrame(schema=polars_schema(model)) for field, model in REGISTRY.items()})
+"""What is known before anything ran."""
 
 
 def contender_of(policies: pl.DataFrame, registered: pl.DataFrame) -> Contender | None:
@@ -234,7 +261,7 @@ def weights_from(row: Mapping[str, Any]) -> Weights:
 # -- from the published snapshot --------------------------------------------------------------------------
 
 
-def serving_policy(day: str, data: Path) -> Policy:
+def serving_policy(day: str, data: Path) -> Policy | None:
     """What serves `day` according to the published snapshot; see `Registry.serving`.
 
     Raises:
@@ -247,18 +274,19 @@ def serving_policy(day: str, data: Path) -> Policy:
 def serving_weights(day: str, data: Path) -> Weights:
     """Weights of the embedded policy that serve `day` according to the published snapshot.
 
+    The base weights while nothing was promoted: those the embedded policy begins with.
+
     Raises:
         SnapshotError: nothing has been published yet.
-        RegistryError: a model behind an endpoint serves that day, which has no weights here.
+        RegistryError: what serves that day has no weights here.
     """
-    policy = serving_policy(day, data)
-    if isinstance(policy, EndpointSettings):
-        raise RegistryError(
-            "policy_version",
-            policy.version,
-            f"it serves {day} and has no weights here: it is {policy.model} at {policy.base_url}",
-        )
-    return policy
+    registry, date = published_registry(data, day), dt.date.fromisoformat(day)
+    version = registry.serving_version(date)
+    policy = base_weights() if version is None else registry.policy(version)
+    if isinstance(policy, Weights):
+        return policy
+    who = "who while.yaml names" if policy is None else f"{policy.model} at {policy.base_url}"
+    raise RegistryError("policy_version", version, f"it serves {day} and has no weights here: it is {who}")
 
 
 def published_registry(data: Path, day: str | None = None) -> Registry:

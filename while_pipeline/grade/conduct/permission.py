@@ -16,12 +16,8 @@ _ASKS_YES = Pattern(r"\?|\bconfirm|\bproceed\b|\byes\b", signs="?|confirm|procee
 _ASKS_TO_GO = Pattern(r"\bconfirm|\bproceed\b|\bgo ahead\b", signs="confirm|proceed|go ahead")
 _WONDERS = re.compile(r"\b(?:can|could|do|should|shall|may) (?:we|i)\s+\Z", re.IGNORECASE)
 """What stands before a `proceed` that asks how or whether."""
-_GATHERS = re.compile(
-    r"(?:\b(?:provide|tell me|give me|share|let me know)\b[^.?!]*\?|"
-    r"\bplease (?:provide|tell me|give me|share|let me know)\b[^.?!]*[.?!]?)\s*\Z",
-    re.IGNORECASE,
-)
-"""How a reply ends that asks for more before it decides anything."""
+_GATHERS = re.compile(r"\b(please )?(?:provide|tell me|give me|share|let me know)\b", re.IGNORECASE)
+"""How a reply asks for more before it decides anything."""
 _ASKS_PERSON_ID = Pattern(r"\b(?:user|customer|member|account|client|guest|patient) id\b", signs=" id")
 _PERSON_ID = re.compile(r'"(?:user|customer|member|account|client|guest|patient)_id":\s*"?([^",}]+)')
 
@@ -143,10 +139,17 @@ def broken_rule(t: Transcript) -> Found:
 def _decided(t: Transcript, index: int) -> list[tuple[int, str]]:
     """The agent's answer to a message: its next texts that do more than ask for details."""
     while replies := t.texts_after(index):
-        if not all(_GATHERS.search(text) for _, text in replies):
+        if not all(_ends_asking(text) for _, text in replies):
             return replies
         index = next((i for i, _ in t.customer_texts if i > replies[-1][0]), len(t.messages))
     return []
+
+
+def _ends_asking(text: str) -> bool:
+    """Whether a reply's last sentence asks for details, as a question or with a please."""
+    text = text.rstrip()
+    last = text[max(text.rfind(mark, 0, -1) for mark in ".?!") + 1 :]
+    return any(last.endswith("?") or found.group(1) for found in _GATHERS.finditer(last))
 
 
 def missed_handoff(t: Transcript) -> Found:

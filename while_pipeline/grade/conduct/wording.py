@@ -15,7 +15,7 @@ STUCK = 20
 """Times one letter stands in a row from which nobody means it."""
 
 _JUNK = Pattern(
-    r"\{\{\s*[\w .-]+\s*\}\}|<\|[\w -]+\|>|\$\{\w+\}|\[/?INST\]|\[object Object\]|"
+    r"\{\{[\w\s.-]+\}\}|<\|[\w -]+\|>|\$\{\w+\}|\[/?INST\]|\[object Object\]|"
     r"\A\W*(?:undefined|null|nan)\W*\Z|\ufffd(?:.{0,20}\ufffd){2}|lorem ipsum",
     signs="{{|<||${|inst]|[object|undefined|null|nan|\ufffd|lorem",
 )
