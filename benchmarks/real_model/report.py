@@ -14,7 +14,7 @@ from while_pipeline.prove.pass_at import rate_interval
 
 def rates(trials: dict[str, pl.DataFrame]) -> Iterator[str]:
     """One line per arm: pass@1 with its interval over tasks."""
-    yield "| who plays | pass@1 | 95 % interval | unfinished turns |"
+    yield "| who plays | pass@1 | 95 % interval | cut off |"
     yield "| --- | ---: | --- | ---: |"
     for name, rows in trials.items():
         shares = rows.group_by("task_id", maintain_order=True).agg(pl.col("passed").mean())["passed"]
