@@ -76,10 +76,9 @@ def test_a_hacked_reward_trains_no_policy_even_when_the_cut_was_made_before(
 
 def test_a_cut_without_rows_makes_no_candidate_and_the_metadata_says_why(worked: Pipeline) -> None:
     worked.warehouse.replace_slice(train.Sft, DAY, worked.warehouse.read(train.Sft, DAY).clear())
-    ran = worked.run(DAY, *FITTED)
+    ran = worked.run(DAY, train.Publication, *FITTED)
     assert ran.errors == {}
-    assert ran.stored["train.policies"]["no_candidate"].value == (
-        "there are no decisions to fit: the SFT cut is empty"
-    )
+    why = ran.stored["train.policies"]["no_candidate"].value
+    assert why.startswith("publication refused sft: not_empty: no row is left")
     assert worked.warehouse.read(train.Policies, DAY).is_empty()
     assert worked.warehouse.read(train.PolicyHeads, DAY).is_empty()
