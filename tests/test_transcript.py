@@ -1,5 +1,6 @@
 import pytest
 
+from tests.long_texts import PATIENCE_S, cpu_seconds, long
 from while_pipeline.policy_document import read_policy_document
 from while_pipeline.records import Message, ToolCall
 from while_pipeline.tools import parse_tools
@@ -195,6 +196,11 @@ def test_calls_without_a_key_are_for_the_same_when_all_their_ids_are() -> None:
 
     assert superseded("undeclared", "2")
     assert not superseded("undeclared", "3")
+
+
+@pytest.mark.parametrize("mark", ['"', "'", "'a ", "\u2018a ", "\u201c", "\u201e", "\u00ab"])
+def test_quotations_that_never_end_are_looked_for_once(mark: str) -> None:
+    assert cpu_seconds(lambda: own_words(long(mark))) < PATIENCE_S
 
 
 @pytest.mark.parametrize(

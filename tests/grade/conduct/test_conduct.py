@@ -256,10 +256,10 @@ def test_every_planted_defect_is_one_rules_to_find_but_the_wrong_tool_which_the_
 
 
 def test_a_mark_that_is_never_closed_is_looked_at_once() -> None:
-    assert cpu_seconds(lambda: found(ASK, agent("{{" + " " * 10_000))) < PATIENCE_S
+    assert cpu_seconds(lambda: found(ASK, agent("Dear {{" + " " * 10_000))) < PATIENCE_S
 
 
-MARKS = ("hand", "transfer ", "please share ", "{{ ", "\u201e", "\u00ab", "\u2018a ", "i have now ")
+MARKS = ("hand", "transfer ", "please share ", "{{ ", "i have now ")
 
 
 @pytest.mark.parametrize("sign", [*SIGNS, *MARKS])

@@ -22,6 +22,7 @@ from tests.conversations import (
     tool,
     user,
 )
+from tests.long_texts import PATIENCE_S, cpu_seconds
 from while_pipeline.records import Message
 
 
@@ -162,6 +163,11 @@ def test_a_reply_that_only_asks_for_details_has_not_decided_yet() -> None:
 )
 def test_a_reply_asks_for_details_by_its_last_sentence(reply: str, asks: bool) -> None:
     assert fired(PASSWORD, agent(reply), document=NEVER) == (set() if asks else {"broken_rule"})
+
+
+def test_a_reply_that_asks_without_end_is_read_once() -> None:
+    reply = agent("please share " * 20_000 + "it. Done.")
+    assert cpu_seconds(lambda: fired(PASSWORD, reply, document=NEVER)) < PATIENCE_S
 
 
 def test_a_question_at_the_end_does_not_excuse_an_answer() -> None:
