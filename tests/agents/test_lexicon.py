@@ -5,7 +5,7 @@ import pytest
 
 from tests.toolsets import NAMES, PERSON, all_said, cell, lexicon, scripts, toolset
 from while_pipeline import slots
-from while_pipeline.agents.lexicon import Lexicon
+from while_pipeline.agents.lexicon import MAX_CORRECTED, Lexicon
 from while_pipeline.goals import goal_of
 from while_pipeline.policy_document import RuleKind, read_policy_document
 from while_pipeline.simulate import phrasing
@@ -71,18 +71,31 @@ def test_a_sentence_asks_for_a_tool_when_it_says_its_verb_and_its_object(said: s
     assert _asked("example", said) == tools
 
 
-def test_a_word_longer_than_any_is_not_looked_for_among_misspellings() -> None:
-    """It has as many misspellings as letters, each as long as itself."""
-    tool = Tool(name="get_bill", description="", parameters={})
-    lexicon = Lexicon((tool,), read_policy_document(""))
-    assert [m.tool for m in lexicon.sentences("gte my billl")] == [None]
-    assert [m.tool for m in lexicon.sentences("get my billl")] == [tool]
+@pytest.mark.parametrize(
+    ("word", "is_order"),
+    [("orderr", True), ("ordr", True), ("rder", True), ("odrer", True), ("ordnrx", False)],
+)
+def test_a_word_that_one_slip_of_the_fingers_made_is_recognised(word: str, is_order: bool) -> None:
+    tool = Tool(name="get_order", description="", parameters={})
+    (meaning,) = Lexicon((tool,), read_policy_document("")).sentences(f"get my {word}")
+    assert meaning.tool is (tool if is_order else None)
+
+
+@pytest.mark.parametrize("letters", [10, MAX_CORRECTED, 10_000])
+def test_a_word_that_is_none_is_not_looked_for_among_misspellings(letters: int) -> None:
+    """It has as many as letters, each as long as itself, be it the customer's or of a tool's name."""
+    thing = "ab" * (letters // 2)
+    tool = Tool(name=f"get_{thing}", description="", parameters={})
     tracemalloc.start()
     try:
-        assert [m.tool for m in lexicon.sentences("a" * 10_000)] == [None]
+        lexicon = Lexicon((tool,), read_policy_document(""))
+        (said,) = lexicon.sentences(f"get my {thing}")
+        (slip,) = lexicon.sentences(f"get my {thing}a")
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+    assert said.tool is tool
+    assert slip.tool is (tool if letters <= MAX_CORRECTED else None)
     assert most < 2_000_000
 
 

@@ -24,8 +24,9 @@ MATCH = 0.75
 """Share of a phrase's words a sentence must have to ask for its tool."""
 REMEMBERED = 20_000
 """Bounds memory, for texts and for words; a night has more texts than this, but they come in runs."""
-MIN_CORRECTED = 4
-"""Letters of a stem from which it is recognised misspelt: a shorter one is soon another word."""
+MIN_CORRECTED, MAX_CORRECTED = 4, 32
+"""Letters of a stem that is recognised misspelt: a shorter one is soon another word; a longer one is none,
+and has as many misspellings as letters, each as long as itself."""
 
 _GRAMMAR = frozenset({
     "by", "for", "to", "of", "from", "with", "the", "a", "an", "my", "me", "i", "all", "at", "in", "some",
@@ -101,7 +102,6 @@ class Lexicon:
             for word in sorted(words):
                 self._phrases_with.setdefault(word, []).append(number)
         self._near = _misspellings(self._phrases_with)
-        self._longest = max(map(len, self._near), default=0)
         self.slots = {
             tool.name: {p: Slot(p, tool.properties.get(p, {})) for p in tool.required} for tool in self.tools
         }
@@ -188,8 +188,7 @@ class Lexicon:
         return known
 
     def _corrected(self, word: str) -> str:
-        # A word has as many cuts as letters: one of a million letters would be a terabyte of them.
-        if not MIN_CORRECTED <= len(word) <= self._longest + 1 or not word.isalpha() or word in _EVERYDAY:
+        if not MIN_CORRECTED <= len(word) <= MAX_CORRECTED + 1 or not word.isalpha() or word in _EVERYDAY:
             return ""
         return next((near for cut in (word, *_one_less(word)) if (near := self._near.get(cut))), "")
 
@@ -237,7 +236,7 @@ def _misspellings(words: Iterable[str]) -> dict[str, str]:
     """Words by what one slip of the fingers leaves of them (Garbe's symmetric deletes, distance one)."""
     near: dict[str, str] = {}
     for word in words:
-        if len(word) >= MIN_CORRECTED and word.isalpha():
+        if MIN_CORRECTED <= len(word) <= MAX_CORRECTED and word.isalpha():
             for cut in (word, *_one_less(word)):
                 near.setdefault(cut, word)
     return near
