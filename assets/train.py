@@ -16,6 +16,7 @@ from while_pipeline.grade.hack_regime import refusal as hack_refusal
 from while_pipeline.project import Project
 from while_pipeline.tables import grade, prove, simulate, train, watch
 from while_pipeline.tables.base import Table, frame
+from while_pipeline.train import published
 from while_pipeline.train.cuts import Cut, Cutter
 from while_pipeline.train.cuts import why_dropped as fates
 from while_pipeline.train.exports.day import export_day
@@ -33,13 +34,7 @@ from while_pipeline.train.rows import (
 )
 from while_pipeline.train.set_checks import check_cut
 
-CUTS: dict[str, type[Table]] = {
-    "sft": train.Sft,
-    "sft_random": train.SftRandom,
-    "dpo": train.Dpo,
-    "grpo": train.Grpo,
-    "reward_model": train.RewardModel,
-}
+CUTS: dict[str, type[Table]] = {name: kind.table for name, kind in published.CUTS.items()}
 SOURCES = [simulate.Rollouts, simulate.Scenarios, grade.Grades, prove.HeldOut]
 """What every cut is made of."""
 

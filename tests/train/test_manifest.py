@@ -1,6 +1,5 @@
 import hashlib
 import json
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -21,17 +20,13 @@ ROWS = pl.DataFrame(
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[ExportedFile]:
+def files() -> list[ExportedFile]:
+    made = []
     sides: list[tuple[str, Split]] = [("valid.jsonl", "valid"), ("train.jsonl", "train")]
     for name, split in sides:
         lines = ROWS.filter(pl.col("split") == split)["messages"]
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    (tmp_path / "tools.json").write_text("[]")
-    rows = dict(ROWS.group_by("split").len().iter_rows())
-    return [
-        *(exported_file(tmp_path, name, split, rows[split]) for name, split in sides),
-        exported_file(tmp_path, "tools.json", None, 0),
-    ]
+        made.append(exported_file(name, "".join(f"{line}\n" for line in lines).encode(), split, len(lines)))
+    return [*made, exported_file("tools.json", b"[]")]
 
 
 def manifest_of(files: list[ExportedFile], rows: pl.DataFrame = ROWS, **fields: Any) -> Manifest:
@@ -45,14 +40,11 @@ def header_of(card: str) -> dict[str, Any]:
     return read
 
 
-def test_a_file_is_measured_as_it_lies_there(tmp_path: Path) -> None:
+def test_a_file_is_measured_by_its_content() -> None:
     content = bytes(range(256)) * 9_000
-    (tmp_path / "rows").write_bytes(content)
-    found = exported_file(tmp_path, "rows", "train", 5)
+    found = exported_file("rows", content, "train", 5)
     assert (found.bytes, found.rows, found.split) == (len(content), 5, "train")
     assert found.sha256 == hashlib.sha256(content).hexdigest()
-    with pytest.raises(FileNotFoundError):
-        exported_file(tmp_path, "absent", "train", 5)
 
 
 def test_a_manifest_counts_rows_and_tasks_on_both_sides(files: list[ExportedFile]) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import get_args
 
 import polars as pl
@@ -18,8 +17,6 @@ from while_pipeline.train.curriculum import Split
 
 MADE_WITH = ("while-pipeline", "polars", "pyarrow", "orjson")
 """Packages whose release may change the bytes of a file."""
-BLOCK = 1 << 20
-"""Bytes hashed at a time."""
 
 
 class ExportedFile(Record):
@@ -133,18 +130,10 @@ def split_counts(rows: pl.DataFrame) -> tuple[SplitCount, ...]:
     )
 
 
-def exported_file(folder: Path, name: str, split: Split | None, rows: int) -> ExportedFile:
-    """Measure a file that was written.
-
-    Raises:
-        FileNotFoundError: it is not there.
-    """
-    digest, size = hashlib.sha256(), 0
-    with (folder / name).open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-            size += len(block)
-    return ExportedFile(name=name, split=split, rows=rows, bytes=size, sha256=digest.hexdigest())
+def exported_file(name: str, content: bytes, split: Split | None = None, rows: int = 0) -> ExportedFile:
+    """Describe a file by what is to stand in it."""
+    digest = hashlib.sha256(content).hexdigest()
+    return ExportedFile(name=name, split=split, rows=rows, bytes=len(content), sha256=digest)
 
 
 def _versions() -> tuple[Version, ...]:

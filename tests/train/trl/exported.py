@@ -19,8 +19,9 @@ def export(folder: Path, cut: str, rows: list[Row], *, form: str = "trl", valid:
     train = rows[: len(rows) - valid]
     files = []
     for side, held in zip(SIDES, (train, rows[len(train) :]), strict=True):
-        (folder / f"{side}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in held))
-        files.append(exported_file(folder, f"{side}.jsonl", side, len(held)))
+        content = "".join(json.dumps(row) + "\n" for row in held).encode()
+        (folder / f"{side}.jsonl").write_bytes(content)
+        files.append(exported_file(f"{side}.jsonl", content, side, len(held)))
     table = pl.DataFrame(
         {
             "task_id": [f"t{i}" for i in range(len(rows))],

@@ -1,6 +1,5 @@
 """One export from a stored cut to a folder."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from while_pipeline.train.exports import openai, trl, verifiers, verl
 from while_pipeline.train.exports.encode import jsonl, parquet
 from while_pipeline.train.exports.folder import CARD, MANIFEST, Content, require_free, write_folder
 from while_pipeline.train.exports.placed import Placed
-from while_pipeline.train.manifest import ExportedFile, Manifest, make_manifest
+from while_pipeline.train.manifest import Manifest, exported_file, make_manifest
 from while_pipeline.train.names import CutName, FormatName
 from while_pipeline.train.privileged import disguised, scan
 from while_pipeline.train.published import CUTS, CutRows, Row
@@ -106,7 +105,7 @@ def export(cut: CutRows, form: FormatName, folder: Path, tokenizer: Path | None 
         form,
         cut.day,
         pl.DataFrame([(one.task_id, one.split) for one in placed], schema=["task_id", "split"], orient="row"),
-        map(_described, contents),
+        [exported_file(one.name, one.content, one.split, one.rows) for one in contents],
         policy_version=cut.policy_version,
         judge=cut.judge,
         checks=cut.checks,
@@ -143,16 +142,6 @@ def _contents(shape: _Format, cut: CutRows, placed: Sequence[Placed]) -> list[Co
         if rows[side]
     ]
     return [*held, *shape.around(cut)]
-
-
-def _described(content: Content) -> ExportedFile:
-    return ExportedFile(
-        name=content.name,
-        split=content.split,
-        rows=content.rows,
-        bytes=len(content.content),
-        sha256=hashlib.sha256(content.content).hexdigest(),
-    )
 
 
 def _checked(
